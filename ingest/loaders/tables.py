@@ -1,0 +1,239 @@
+"""CSV, TSV and Excel sheets: every data row becomes one block "동: 1동, 급액 EC(dS/m): 2.4".
+
+A sheet is cut at blank rows. In each part the header is the first row that is as wide as the data and holds
+no number or date; lines above it (titles, "단위: …") become paragraphs. A part without a header of its own
+goes on under the header before it.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from statistics import median
+
+from python_calamine import CalamineSheet, CalamineWorkbook, PasswordError, SheetTypeEnum, SheetVisibleEnum
+
+from ingest.loaders.text import decode, stem_title
+from ingest.parsed import DocumentBuilder, ParsedDocument, clean, is_header, is_value, row_text
+from rag.errors import IngestError
+
+Cell = int | float | str | bool | time | date | datetime | timedelta
+_DEFAULT_SHEET = re.compile(r"(sheet|시트)\s*\d*", re.IGNORECASE)
+_FULL_DATE = re.compile(r"(\d{4})\s*[-./년]\s*(\d{1,2})\s*[-./월]\s*(\d{1,2})\s*[.일]?")
+_REMARK = re.compile(r"[※*]|주\)|비고|참고")
+_MAX_TITLE = 60
+_MAX_LINES_IN_CELL = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A row that is not blank: ``number`` is 1-based as a spreadsheet shows it."""
+
+    number: int
+    cells: tuple[str, ...]
+
+    @property
+    def filled(self) -> tuple[str, ...]:
+        """The cells that hold something."""
+        return tuple(cell for cell in self.cells if cell)
+
+
+# --- the three formats ------------------------------------------------------------------------------------
+
+
+def load_csv(data: bytes, name: str) -> ParsedDocument:
+    """Comma-separated values (or whatever delimiter the file uses)."""
+    return _load_delimited(data, name, "csv", ",")
+
+
+def load_tsv(data: bytes, name: str) -> ParsedDocument:
+    """Tab-separated values."""
+    return _load_delimited(data, name, "tsv", "\t")
+
+
+def load_xlsx(data: bytes, name: str) -> ParsedDocument:
+    """An Excel workbook: one section per visible sheet, merged cells filled downwards."""
+    builder = DocumentBuilder(format="xlsx")
+    try:
+        with CalamineWorkbook.from_filelike(io.BytesIO(data)) as book:
+            _read_sheets(builder, book, stem_title(name))
+    except PasswordError as error:
+        raise IngestError(f"'{name}': 암호가 걸린 엑셀 파일입니다. 암호를 풀어 저장한 뒤 다시 올려 주세요.") from error
+    return builder.build(stem_title(name))
+
+
+def _load_delimited(data: bytes, name: str, kind: str, delimiter: str) -> ParsedDocument:
+    decoded = decode(data)
+    builder = DocumentBuilder(format=kind, notes=list(decoded.notes))
+    grid = read_delimited(decoded.text, delimiter, builder)
+    add_sheet(builder, [[_text_value(cell) for cell in row] for row in grid], "")
+    return builder.build(stem_title(name))
+
+
+def read_delimited(text: str, delimiter: str, builder: DocumentBuilder) -> list[list[str]]:
+    """Rows of delimited text; an unclosed quote that would swallow the rest is read literally."""
+    delimiter = _delimiter(text, delimiter)
+    rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
+    if any(cell.count("\n") > _MAX_LINES_IN_CELL for row in rows for cell in row):
+        builder.note("닫히지 않은 큰따옴표가 있어 따옴표를 글자 그대로 읽었습니다. 원본의 따옴표를 확인해 주세요.")
+        rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, quoting=csv.QUOTE_NONE))
+    return rows
+
+
+def _delimiter(text: str, usual: str) -> str:
+    """The usual delimiter if most lines hold it, else what ``csv.Sniffer`` finds, else the usual one."""
+    lines = [line for line in text.split("\n")[:200] if line.strip()]
+    if 2 * sum(usual in line for line in lines) >= len(lines):
+        return usual
+    try:
+        return csv.Sniffer().sniff("\n".join(lines), delimiters=",;\t|").delimiter
+    except csv.Error:
+        return usual
+
+
+def _read_sheets(builder: DocumentBuilder, book: CalamineWorkbook, stem: str) -> None:
+    sheets = [meta for meta in book.sheets_metadata if meta.typ == SheetTypeEnum.WorkSheet]
+    visible = [meta.name for meta in sheets if meta.visible == SheetVisibleEnum.Visible]
+    for meta in sheets:
+        if meta.visible != SheetVisibleEnum.Visible:
+            builder.note(f"숨긴 시트 '{meta.name}'는 읽지 않았습니다. 필요하면 숨기기를 취소하고 다시 올려 주세요.")
+    builder.title = stem if len(visible) > 1 else ""
+    for name in visible:
+        if len(visible) > 1 or not _DEFAULT_SHEET.fullmatch(name.strip()):
+            builder.heading(1, name)
+        add_sheet(builder, _sheet_grid(book.get_sheet_by_name(name)), name)
+
+
+def _sheet_grid(sheet: CalamineSheet) -> list[list[str]]:
+    """All cells as text, from A1 on so that row numbers are Excel's."""
+    if sheet.start is None:
+        return []
+    grid = [[cell_text(cell) for cell in row] for row in sheet.to_python(skip_empty_area=False)]
+    for (top, left), (bottom, right) in sheet.merged_cell_ranges or []:
+        if left == right and bottom < len(grid):
+            _fill_down(grid, top, bottom, left)
+    return grid
+
+
+def _fill_down(grid: list[list[str]], top: int, bottom: int, column: int) -> None:
+    for row in grid[top + 1 : bottom + 1]:
+        if column < len(row):
+            row[column] = row[column] or grid[top][column]
+
+
+# --- cell values ------------------------------------------------------------------------------------------
+
+
+def cell_text(value: Cell) -> str:
+    """A cell as a person reads it: dates ISO, whole floats without ".0"."""
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, float):
+        return _number(value)
+    if isinstance(value, datetime):
+        return value.date().isoformat() if value.time() == time() else value.isoformat(" ", "minutes")
+    if isinstance(value, time):
+        return value.isoformat("minutes")
+    if isinstance(value, timedelta):
+        return _duration(value)
+    return value.isoformat() if isinstance(value, date) else _text_value(str(value))
+
+
+def _number(value: float) -> str:
+    """At most 12 significant digits, so that 24.499999999999996 reads 24.5."""
+    return str(int(value)) if value.is_integer() else f"{value:.12g}"
+
+
+def _duration(value: timedelta) -> str:
+    minutes = round(value.total_seconds() / 60)
+    return f"{minutes // 60}:{minutes % 60:02d}"
+
+
+def _text_value(text: str) -> str:
+    text = clean(text)
+    match = _FULL_DATE.fullmatch(text)
+    if not match:
+        return text
+    try:
+        return date(*(int(part) for part in match.groups())).isoformat()
+    except ValueError:
+        return text
+
+
+# --- rows → blocks ----------------------------------------------------------------------------------------
+
+
+def add_sheet(builder: DocumentBuilder, grid: Sequence[Sequence[str]], sheet: str) -> None:
+    """Add one sheet's rows below the current heading; ``sheet`` = "" for files with a single unnamed one."""
+    header: Row | None = None
+    seen: list[Row] = []
+    for part in _parts(grid):
+        found = _header_index(part)
+        if header is not None and found is not None and _fits(seen, part[found]):
+            found = None
+        if found is not None:
+            _add_rows(builder, None, part[:found], sheet)
+            header, part, seen = part[found], part[found + 1 :], []
+            builder.tables += 1
+        _add_rows(builder, header, part, sheet)
+        seen += [row for row in part if len(row.filled) > 1]
+
+
+def _parts(grid: Sequence[Sequence[str]]) -> Iterator[list[Row]]:
+    """Runs of rows between blank ones."""
+    part: list[Row] = []
+    for number, cells in enumerate(grid, 1):
+        if any(cells):
+            part.append(Row(number=number, cells=tuple(cells)))
+        elif part:
+            yield part
+            part = []
+    if part:
+        yield part
+
+
+def _header_index(part: Sequence[Row]) -> int | None:
+    """Index of the header row: wide enough, names only, and something below it."""
+    wide = [len(row.filled) for row in part if len(row.filled) > 1]
+    if not wide:
+        return None
+    needed = max(2.0, 0.6 * median(wide))
+    for index, row in enumerate(part[:-1]):
+        if len(row.filled) >= needed:
+            return index if is_header(row.cells) else None
+    return None
+
+
+def _fits(seen: Sequence[Row], row: Row) -> bool:
+    """Whether ``row`` reads as one more data row: numbers where the rows before mostly had numbers."""
+    if not seen:
+        return False
+    width = max(len(item.cells) for item in seen)
+    columns = [column for column in range(width) if 2 * sum(_value_at(item, column) for item in seen) > len(seen)]
+    return all(_value_at(row, column) for column in columns if column < len(row.cells) and row.cells[column])
+
+
+def _value_at(row: Row, column: int) -> bool:
+    return column < len(row.cells) and is_value(row.cells[column])
+
+
+def _is_title(text: str) -> bool:
+    return 2 < len(text) <= _MAX_TITLE and not text.endswith((".", "다")) and ":" not in text and not _REMARK.match(text)
+
+
+def _add_rows(builder: DocumentBuilder, header: Row | None, rows: Sequence[Row], sheet: str) -> None:
+    for row in rows:
+        place = locator(sheet, row.number)
+        if len(row.filled) > 1 or (header is not None and not _REMARK.match(row.filled[0])):
+            builder.row(row_text(header.cells if header else None, row.cells), place)
+        elif header is None and not builder.title and _is_title(row.filled[0]):
+            builder.title = row.filled[0]
+        else:
+            builder.paragraph(row.filled[0], place)
+
+
+def locator(sheet: str, number: int) -> str:
+    """"시트 '급액' 4행", or "4행" where there are no sheets."""
+    return f"시트 '{sheet}' {number}행" if sheet else f"{number}행"

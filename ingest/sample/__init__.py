@@ -1,0 +1,1 @@
+"""Demo corpus: public crop knowledge, registrations and law, and two synthetic farms."""

