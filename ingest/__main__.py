@@ -23,7 +23,9 @@ from rag.text import korean
 
 
 def _arguments(argv: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m ingest", description="문서를 색인에 넣고, 보고, 빼고, 다시 만듭니다.")
+    parser = argparse.ArgumentParser(
+        prog="python -m ingest", description="문서를 색인에 넣고, 보고, 빼고, 다시 만듭니다."
+    )
     parser.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="파일이나 폴더")
     scope = parser.add_mutually_exclusive_group(required=True)
     scope.add_argument("--public", action="store_true", help="공용 자료")

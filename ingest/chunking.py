@@ -2,33 +2,44 @@
 
 G3 packs a section up to about 385 encoder tokens, G2 packs paragraphs inside one G3 up to about 200, G1 packs whole
 sentences inside one G2 up to about 100. No chunk starts or ends inside a sentence; a longer sentence is a chunk of
-its own. Tables come as one sentence a row.
+its own. Tables come as one sentence a row. Neighbouring sections of a few sentences (a work log has one a house) are
+packed together, each under its heading as a line of its own. A list of sources is no evidence: it stays in the
+record's text and is not indexed.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ingest.parsed import Block, ParsedDocument
+from ingest.parsed import Block, ParsedDocument, Section
 from rag.schema import Level
 from rag.text import SentenceSpan
 
-CHUNKER_VERSION = "2"
+CHUNKER_VERSION = "3"
 TOKEN_LIMITS: dict[Level, int] = {"G1": 100, "G2": 200, "G3": 385}
+# Sections up to this many tokens are packed with their neighbours.
+SMALL_SECTION = 60
+_SOURCES = re.compile(r"(?:\d+[.)]\s*)?(?:출처|참고\s?문헌|참고\s?자료|자료\s?출처|인용\s?문헌)")
 _NAMESPACE = uuid.UUID("6f6e7369-6c2d-4368-b56e-6b2d69642d31")
 
 
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """A sentence: ``blocks[block].text[start:end]``, with its length in encoder tokens."""
+    """A sentence: ``blocks[block].text[start:end]``, with its length in encoder tokens.
+
+    ``section`` is its section's number in the group, ``heading`` the last part of that section's heading.
+    """
 
     block: int
     start: int
     end: int
     n_tokens: int
+    section: int
+    heading: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +67,8 @@ def chunk_document(
     chunks: list[Chunk] = []
     ordinals: dict[Level, int] = dict.fromkeys(TOKEN_LIMITS, 0)
 
-    def make(level: Level, atoms: Sequence[Atom], blocks: Sequence[Block], section: str, parent: str | None) -> str:
-        text, spans = _text_of(atoms, blocks)
+    def make(level: Level, atoms: Sequence[Atom], group: _Group, parent: str | None) -> str:
+        text, spans = _text_of(atoms, group.blocks)
         digest = hashlib.sha256(text.encode()).hexdigest()
         chunk_id = str(uuid.uuid5(_NAMESPACE, f"{doc_id}\n{level}\n{ordinals[level]}\n{digest}"))
         chunks.append(
@@ -66,8 +77,8 @@ def chunk_document(
                 level=level,
                 ordinal=ordinals[level],
                 parent_id=parent,
-                section=section,
-                locator=_locator([blocks[atom.block].locator for atom in atoms]),
+                section=_section_label(atoms, group.headings),
+                locator=_locator([group.blocks[atom.block].locator for atom in atoms]),
                 text=text,
                 n_tokens=sum(atom.n_tokens for atom in atoms),
                 sentences=spans,
@@ -76,20 +87,75 @@ def chunk_document(
         ordinals[level] += 1
         return chunk_id
 
-    for part in document.sections:
-        section = " > ".join(part.headings)
-        atoms = [
-            Atom(index, span.start, span.end, count_tokens(block.text[span.start : span.end]))
-            for index, block in enumerate(part.blocks)
-            for span in _sentences(block, split)
-        ]
-        for g3 in _pack(atoms, TOKEN_LIMITS["G3"]):
-            g3_id = make("G3", g3, part.blocks, section, None)
+    for group in _section_groups(document, split, count_tokens):
+        for g3 in _pack(group.atoms, TOKEN_LIMITS["G3"]):
+            g3_id = make("G3", g3, group, None)
             for g2 in _pack(g3, TOKEN_LIMITS["G2"]):
-                g2_id = make("G2", g2, part.blocks, section, g3_id)
+                g2_id = make("G2", g2, group, g3_id)
                 for g1 in _pack(g2, TOKEN_LIMITS["G1"]):
-                    make("G1", g1, part.blocks, section, g2_id)
+                    make("G1", g1, group, g2_id)
     return chunks
+
+
+@dataclass(slots=True)
+class _Group:
+    """One section, or several small neighbours."""
+
+    headings: list[tuple[str, ...]]
+    blocks: list[Block]
+    atoms: list[Atom]
+
+    @property
+    def n_tokens(self) -> int:
+        return sum(atom.n_tokens for atom in self.atoms)
+
+
+def _section_groups(
+    document: ParsedDocument, split: Callable[[str], Sequence[SentenceSpan]], count_tokens: Callable[[str], int]
+) -> Iterator[_Group]:
+    current: _Group | None = None
+    for part in document.sections:
+        if part.headings and _SOURCES.fullmatch(part.headings[-1]):
+            continue
+        small = current is not None and current.n_tokens + SMALL_SECTION <= TOKEN_LIMITS["G2"]
+        target = current if current is not None and small else _Group([], [], [])
+        atoms = _atoms(part, len(target.blocks), len(target.headings), split, count_tokens)
+        size = sum(atom.n_tokens for atom in atoms)
+        if target is current and (size > SMALL_SECTION or not _is_small(current)):
+            target = _Group([], [], [])
+            atoms = _atoms(part, 0, 0, split, count_tokens)
+        if target is not current and current is not None:
+            yield current
+        target.headings.append(part.headings)
+        target.blocks.extend(part.blocks)
+        target.atoms.extend(atoms)
+        current = target
+    if current is not None:
+        yield current
+
+
+def _is_small(group: _Group) -> bool:
+    sizes = [0] * len(group.headings)
+    for atom in group.atoms:
+        sizes[atom.section] += atom.n_tokens
+    return max(sizes) <= SMALL_SECTION
+
+
+def _atoms(
+    part: Section,
+    first_block: int,
+    section: int,
+    split: Callable[[str], Sequence[SentenceSpan]],
+    count_tokens: Callable[[str], int],
+) -> list[Atom]:
+    heading = part.headings[-1] if part.headings else ""
+    return [
+        Atom(
+            first_block + index, span.start, span.end, count_tokens(block.text[span.start : span.end]), section, heading
+        )
+        for index, block in enumerate(part.blocks)
+        for span in _sentences(block, split)
+    ]
 
 
 def _sentences(block: Block, split: Callable[[str], Sequence[SentenceSpan]]) -> Sequence[SentenceSpan]:
@@ -129,18 +195,32 @@ def _groups(atoms: Sequence[Atom], limit: int) -> Iterator[list[Atom]]:
 
 
 def _text_of(atoms: Sequence[Atom], blocks: Sequence[Block]) -> tuple[str, tuple[SentenceSpan, ...]]:
-    """Chunk text (the document's own characters; blocks joined by a line break) and its sentence spans."""
+    """Chunk text and its sentence spans: the document's own characters, blocks joined by a line break.
+
+    Where several sections meet in one chunk, each opens with its heading on a line of its own.
+    """
     text = ""
     spans: list[SentenceSpan] = []
+    mixed = len({atom.section for atom in atoms}) > 1
     for position, atom in enumerate(atoms):
         previous = atoms[position - 1] if position else None
         if previous is not None:
             same = previous.block == atom.block
             text += blocks[atom.block].text[previous.end : atom.start] if same else "\n"
+        if mixed and atom.heading and (previous is None or previous.section != atom.section):
+            text += atom.heading + "\n"
         start = len(text)
         text += blocks[atom.block].text[atom.start : atom.end]
         spans.append(SentenceSpan(start, len(text)))
     return text, tuple(spans)
+
+
+def _section_label(atoms: Sequence[Atom], headings: Sequence[tuple[str, ...]]) -> str:
+    """Heading path of one section, or the last headings of several: "1동 토마토 / 2동 토마토"."""
+    numbers = list(dict.fromkeys(atom.section for atom in atoms))
+    if len(numbers) == 1:
+        return " > ".join(headings[numbers[0]])
+    return " / ".join(headings[number][-1] for number in numbers if headings[number])
 
 
 def _locator(locators: Sequence[str]) -> str:

@@ -15,13 +15,15 @@ from typing import Literal
 BlockKind = Literal["paragraph", "list_item", "row"]
 
 _SPACES = re.compile(r"\s+")
-_VALUE = re.compile(r"[-+±]?[\d,]*\.?\d+\s*(%|℃|°C|[a-zA-Z/]{1,6}|[가-힣]{1,2})?")
-_DATE_VALUE = re.compile(r"\d{2,4}\s*[-./년]\s*\d{1,2}(\s*[-./월]\s*\d{1,2}\s*[일.]?)?(\s*\d{1,2}:\d{2}(:\d{2})?)?|\d{1,2}:\d{2}")
+_VALUE = re.compile(r"[-+±]?[\d,]*\.?\d+\s*(%|℃|°C|[a-zA-Z/]{1,6})?")
+_DATE_VALUE = re.compile(
+    r"\d{2,4}\s*[-./년]\s*\d{1,2}(\s*[-./월]\s*\d{1,2}\s*[일.]?)?(\s*\d{1,2}:\d{2}(:\d{2})?)?|\d{1,2}:\d{2}"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """One paragraph, list item or table row. ``locator`` says where ("3쪽", "시트 '급액' 4행"), "" if the heading does."""
+    """One paragraph, list item or table row; ``locator`` says where ("3쪽", "4행"), "" if the heading suffices."""
 
     kind: BlockKind
     text: str
@@ -83,9 +85,10 @@ class DocumentBuilder:
     tables: int = 0
     notes: list[str] = field(default_factory=list)
     _path: list[tuple[int, str]] = field(default_factory=list)
+    _heading_locator: str = ""
     _sections: list[tuple[tuple[str, ...], list[Block]]] = field(default_factory=list)
 
-    def heading(self, level: int, text: str) -> None:
+    def heading(self, level: int, text: str, locator: str = "") -> None:
         """Open a section below the nearest heading of a smaller level."""
         text = clean(text)
         if not text:
@@ -94,6 +97,7 @@ class DocumentBuilder:
         while self._path and self._path[-1][0] >= level:
             self._path.pop()
         self._path.append((level, text))
+        self._heading_locator = locator
         self._sections.append((self._headings(), []))
 
     def paragraph(self, text: str, locator: str = "") -> None:
@@ -108,15 +112,18 @@ class DocumentBuilder:
         """Add one table row that already reads "header: value, …"."""
         self._add("row", text, locator)
 
-    def table(self, grid: Sequence[Sequence[str]]) -> None:
-        """Add a table whose first row is its header; rows are counted as seen, header = row 1."""
+    def table(self, grid: Sequence[Sequence[str]], locator: str = "") -> None:
+        """Add a table whose first row is its header; rows are counted as seen, header = row 1.
+
+        Rows carry ``locator`` if given, else "표 2의 3행".
+        """
         rows = [(number, [clean(cell) for cell in row]) for number, row in enumerate(grid, 1) if any(map(clean, row))]
         if not rows:
             return
         self.tables += 1
         header = rows[0][1] if len(rows) > 1 and is_header(rows[0][1]) else None
         for number, cells in rows[1:] if header else rows:
-            self.row(row_text(header, cells), f"표 {self.tables}의 {number}행")
+            self.row(row_text(header, cells), locator or f"표 {self.tables}의 {number}행")
 
     def note(self, text: str) -> None:
         """Add a remark for the uploader, once."""
@@ -127,6 +134,8 @@ class DocumentBuilder:
         """The frozen document; ``fallback_title`` serves when the content names none."""
         self._keep_empty_heading(0)
         sections = [Section(headings=path, blocks=tuple(blocks)) for path, blocks in self._sections if blocks]
+        if not sections and clean(self.title):
+            sections = [Section(headings=(), blocks=(Block(kind="paragraph", text=clean(self.title)),))]
         return ParsedDocument(
             title=clean(self.title) or clean(fallback_title),
             format=self.format,
@@ -157,7 +166,7 @@ class DocumentBuilder:
         parent = path[:-1]
         if not self._sections or self._sections[-1][0] != parent:
             self._sections.append((parent, []))
-        self._sections[-1][1].append(Block(kind="paragraph", text=path[-1]))
+        self._sections[-1][1].append(Block(kind="paragraph", text=path[-1], locator=self._heading_locator))
 
 
 def clean(text: str) -> str:
@@ -167,7 +176,7 @@ def clean(text: str) -> str:
 
 
 def row_text(header: Sequence[str] | None, cells: Sequence[str]) -> str:
-    """"동: 1동, 급액 EC: 2.4"; without a header "이름: 값" for two cells, else the cells. Empty cells are left out."""
+    """ "동: 1동, 급액 EC: 2.4"; without a header "이름: 값" for two cells, else the cells. Empty cells are left out."""
     if header is not None:
         names = [*header, *[""] * (len(cells) - len(header))]
         return ", ".join(f"{name}: {cell}" if name else cell for name, cell in zip(names, cells, strict=False) if cell)
@@ -176,9 +185,19 @@ def row_text(header: Sequence[str] | None, cells: Sequence[str]) -> str:
 
 
 def is_header(cells: Sequence[str]) -> bool:
-    """At least two filled cells and none of them a number, a time or a date."""
+    """At least two filled cells, all of them names ("1동" is one), or a name and then a run of days, years or dates."""
     filled = [cell for cell in cells if cell]
-    return len(filled) >= 2 and not any(is_value(cell) for cell in filled)
+    values = [cell for cell in filled if is_value(cell)]
+    if len(filled) < 2 or not values:
+        return len(filled) >= 2
+    return not is_value(filled[0]) and len(values) > 1 and (_is_run(values) or all(map(_DATE_VALUE.fullmatch, values)))
+
+
+def _is_run(values: Sequence[str]) -> bool:
+    """Consecutive whole numbers, as in a header of days or years."""
+    if not all(value.isdecimal() for value in values):
+        return False
+    return [int(value) - int(values[0]) for value in values] == list(range(len(values)))
 
 
 def is_value(cell: str) -> bool:

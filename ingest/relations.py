@@ -32,11 +32,23 @@ class Rule:
 
 RULES: tuple[Rule, ...] = (
     Rule("매개", frozenset({"해충"}), frozenset({"바이러스", "병"}), re.compile("옮기|옮긴|옮겨|매개|퍼뜨|전염"), 0.9),
-    Rule("원인", _CONDITION | {"증상", "작업"}, _HARM, re.compile("때문|원인|탓|생긴다|생기|발생|일어나|나타나|심해"), 0.6),
+    Rule(
+        "원인",
+        _CONDITION | {"증상", "작업"},
+        _HARM,
+        re.compile("때문|원인|탓|생긴다|생기|발생|일어나|나타나|심해"),
+        0.6,
+    ),
     Rule("증상", _HARM, frozenset({"증상"}), re.compile("증상|나타|생기|생긴|보이|보인|변하|변한|번진|번지"), 0.6),
     Rule("예방", _MEANS, _HARM, re.compile("예방|막는|막아|막을|방지|미리|줄인|줄이|줄어"), 0.7),
     Rule("조치", _MEANS, _HARM, re.compile("방제|방사|살포|뿌린|뿌려|없애|제거|뽑아|잘라|조치|다스|쓴다|풀어"), 0.7),
-    Rule("필요", frozenset({"설비", "작업"}), frozenset({"설비", "농자재", "단위"}), re.compile("필요|갖추|갖춘|설치|쓴다|이용"), 0.4),
+    Rule(
+        "필요",
+        frozenset({"설비", "작업"}),
+        frozenset({"설비", "농자재", "단위"}),
+        re.compile("필요|갖추|갖춘|설치|쓴다|이용"),
+        0.4,
+    ),
     Rule("소속", frozenset({"품종"}), frozenset({"작물"}), re.compile(""), 0.8),
     Rule("대상", _HARM, frozenset({"작물"}), re.compile(""), 0.4),
 )

@@ -65,7 +65,7 @@ class FileStatus:
 
 
 def passage_text(title: str, section: str, text: str) -> str:
-    """What the encoder reads for a chunk or a sentence: its place in the document, then its words."""
+    """What the encoder and BM25 read for a chunk: its place in the document, then its words."""
     return "\n".join(part for part in (title, section, text) if part)
 
 
@@ -166,7 +166,11 @@ class Writer:
                 return FileStatus(path=logical, status="duplicate", reason=reason), doc_id, content_hash
             parsed = load(path, limit_bytes=self._limit)
             status = self._write(parsed, logical, doc_id, data, content_hash, path.suffix.lower())
-            return (status, doc_id, content_hash) if doc_id not in known else (replace(status, status="updated"), doc_id, content_hash)
+            return (
+                (status, doc_id, content_hash)
+                if doc_id not in known
+                else (replace(status, status="updated"), doc_id, content_hash)
+            )
         except IngestError as error:
             return FileStatus(path=logical, status="failed", reason=str(error)), doc_id, ""
         except OSError as error:
@@ -226,14 +230,19 @@ class Writer:
         vector_of = {chunk.chunk_id: vector for chunk, vector in zip(embedded, vectors)}
         paragraphs = [chunk for chunk in chunks if chunk.level == "G2"]
         spans = [(c, n, s) for c in paragraphs for n, s in enumerate(c.sentences)]
-        sentence_vectors = self._encode(
-            [passage_text(document.title, c.section, c.text[s.start : s.end]) for c, _, s in spans]
-        )
+        sentence_vectors = self._encode([c.text[s.start : s.end] for c, _, s in spans])
         self.record.write_document(
             document,
             [self._chunk_row(document.title, chunk, vector_of.get(chunk.chunk_id)) for chunk in chunks],
             [
-                SentenceRow(chunk_id=c.chunk_id, ordinal=n, start=s.start, end=s.end, vector=v)
+                SentenceRow(
+                    chunk_id=c.chunk_id,
+                    ordinal=n,
+                    start=s.start,
+                    end=s.end,
+                    tokens=self._korean.tokens(c.text[s.start : s.end]),
+                    vector=v,
+                )
                 for (c, n, s), v in zip(spans, sentence_vectors)
             ],
             [mention for chunk in embedded for mention in self._mentions(document.title, chunk)],
@@ -243,9 +252,7 @@ class Writer:
     def _encode(self, texts: Sequence[str]) -> list[np.ndarray[Any, np.dtype[np.float16]]]:
         return list(self._cache.encode(texts, self._embedder).astype(np.float16))
 
-    def _chunk_row(
-        self, title: str, chunk: Chunk, vector: np.ndarray[Any, np.dtype[np.float16]] | None
-    ) -> ChunkRow:
+    def _chunk_row(self, title: str, chunk: Chunk, vector: np.ndarray[Any, np.dtype[np.float16]] | None) -> ChunkRow:
         tokens = self._korean.tokens(passage_text(title, chunk.section, chunk.text)) if vector is not None else ()
         return ChunkRow(
             chunk_id=chunk.chunk_id,
@@ -332,4 +339,3 @@ def refresh(record: ScopeRecord, public: ScopeRecord | None, dim: int) -> bool:
     for level in INDEXED_LEVELS:
         view_bm25(level, snapshots, save=True)
     return derived
-

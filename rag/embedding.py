@@ -30,7 +30,8 @@ def unit_rows(matrix: npt.NDArray[np.floating[Any]]) -> FloatMatrix:
     """float32 rows of unit length; a zero row stays zero."""
     rows = matrix.astype(np.float32)
     norms = np.linalg.norm(rows, axis=-1, keepdims=True).astype(np.float32)
-    return rows / np.where(norms > 0, norms, np.float32(1))
+    scaled: FloatMatrix = (rows / np.where(norms > 0, norms, 1)).astype(np.float32)
+    return scaled
 
 
 def _unit(matrix: FloatMatrix) -> FloatMatrix:

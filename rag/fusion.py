@@ -30,9 +30,7 @@ class FusedHit:
     votes: tuple[Vote, ...]
 
 
-def fuse(
-    results: Sequence[ChannelResult], weights: Weights, rrf_k: int, *, limit: int | None = None
-) -> list[FusedHit]:
+def fuse(results: Sequence[ChannelResult], weights: Weights, rrf_k: int, *, limit: int | None = None) -> list[FusedHit]:
     """S(d) = Σ_r w_c(r) / (rrf_k + rank_r(d)), best first, ties by chunk id; at most ``limit`` (None: all).
 
     Every result votes on its own, so a channel asked with three sub-questions votes up to three times for a chunk.

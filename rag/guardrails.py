@@ -23,7 +23,8 @@ from rag.schema import CHANNEL_LABELS, CHANNELS, Decision, Guardrails, Weights, 
 
 Box = Mapping[str, tuple[float, float]]
 
-_ROUNDING = 1e-9
+_ROUNDING = 1e-9  # a difference or mass below this is none
+_SUM_ROUNDING = 1e-12  # of a handful of shares added up
 _NO_LIMIT = 2.0  # wider than any step between two weights, rounding included
 
 
@@ -90,7 +91,7 @@ def _meets_simplex(box: Box) -> bool:
     lowest = math.fsum(low for low, _ in box.values())
     highest = math.fsum(high for _, high in box.values())
     ordered = all(low <= high for low, high in box.values())
-    return ordered and lowest <= 1 + _ROUNDING and highest >= 1 - _ROUNDING
+    return ordered and lowest <= 1 + _SUM_ROUNDING and highest >= 1 - _SUM_ROUNDING
 
 
 def project(raw: Weights, box: Box) -> Weights:
@@ -100,7 +101,7 @@ def project(raw: Weights, box: Box) -> Weights:
     """
     inside = all(low <= raw[channel] <= high for channel, (low, high) in box.items())
     covered = math.fsum(raw[channel] for channel in box)
-    shift = 0.0 if inside and abs(covered - 1) <= 1e-12 else _shift(raw, box)
+    shift = 0.0 if inside and abs(covered - 1) <= _SUM_ROUNDING else _shift(raw, box)
     return Weights({channel: min(max(raw[channel] - shift, low), high) for channel, (low, high) in box.items()})
 
 
@@ -134,9 +135,7 @@ def drop_dead(bounded: Weights, alive: Collection[str], fallback: Weights) -> We
     return Weights({channel: shares.get(channel, 0.0) for channel in _in_order({*bounded.by_channel, *living})})
 
 
-def explain(
-    steps: WeightSteps, reference: Weights, rails: Guardrails, alive: Collection[str]
-) -> tuple[Decision, ...]:
+def explain(steps: WeightSteps, reference: Weights, rails: Guardrails, alive: Collection[str]) -> tuple[Decision, ...]:
     """What the guardrails changed in ``steps``, in Korean; empty when they changed nothing."""
     return (*_explain_bounds(steps, reference, rails), *_explain_alive(steps, rails, alive))
 

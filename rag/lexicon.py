@@ -76,13 +76,17 @@ class Lexicon:
                 where = f"용어집 {path.name} {number}행"
                 cells = line.split("\t")
                 if len(cells) != len(_COLUMNS) or not cells[0].strip() or not cells[1].strip():
-                    raise SettingsError(f"{where}: '{line}' — 열 {len(_COLUMNS)}개(용어, 종류, 별칭, 설명)가 필요합니다.")
+                    raise SettingsError(
+                        f"{where}: '{line}' — 열 {len(_COLUMNS)}개(용어, 종류, 별칭, 설명)가 필요합니다."
+                    )
                 name, kind = cells[0].strip(), cells[1].strip()
                 forms = tuple(dict.fromkeys([name, *(a.strip() for a in cells[2].split("|") if a.strip())]))
                 for form in forms:
                     key = form.lower().replace(" ", "")
                     if owner.setdefault(key, name) != name:
-                        raise SettingsError(f"{where}: '{form}'이(가) 이미 '{owner[key]}'에 속합니다. 한쪽을 지워 주세요.")
+                        raise SettingsError(
+                            f"{where}: '{form}'이(가) 이미 '{owner[key]}'에 속합니다. 한쪽을 지워 주세요."
+                        )
                 terms.append(Term(name, kind, forms))
         return Lexicon(terms, digest.hexdigest()[:16])
 

@@ -304,9 +304,7 @@ def _walk_value(key: str, value: Any, where: str) -> float | None:
 
 def _guardrails(raw: Any, where: str) -> Guardrails:
     rails = _object(raw, where, GUARDRAIL_KEYS)
-    bounds = {
-        key: _by_channel(rails.get(key, {}), f"{where}.{key}", _number) for key in ("minimum", "maximum")
-    }
+    bounds = {key: _by_channel(rails.get(key, {}), f"{where}.{key}", _number) for key in ("minimum", "maximum")}
     slew = _number(rails.get("slew", Guardrails().slew), f"{where}.slew")
     with _at(where):
         return Guardrails(minimum=bounds["minimum"], maximum=bounds["maximum"], slew=slew)

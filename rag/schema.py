@@ -47,9 +47,7 @@ LengthBucket = Literal["short", "medium", "long"]
 Effort = Literal["low", "medium", "high"]
 Level = Literal["G1", "G2", "G3"]
 Status = Literal["ok", "empty", "failed", "timeout", "skipped"]
-SlotKind = Literal[
-    "date", "author", "doc_type", "house", "farm", "crop", "cultivar", "growth_stage", "value", "file"
-]
+SlotKind = Literal["date", "author", "doc_type", "house", "farm", "crop", "cultivar", "growth_stage", "value", "file"]
 Segment = tuple[str, str, bool, bool]
 
 INTENTS: tuple[str, ...] = ("factual", "procedural", "relational", "comparison", "log_lookup")
@@ -102,7 +100,9 @@ class Query:
 
     def __post_init__(self) -> None:
         if self.asked_at.tzinfo is None:
-            raise SettingsError(f"질문 시각 {self.asked_at.isoformat()}에 시간대가 없습니다. 예: 2026-12-01T09:00+09:00")
+            raise SettingsError(
+                f"질문 시각 {self.asked_at.isoformat()}에 시간대가 없습니다. 예: 2026-12-01T09:00+09:00"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +170,9 @@ class Weights:
             raise ProfileError(f"채널 가중치 {bad}는 0 이상의 수여야 합니다. 프로필 파일을 고쳐 주세요.")
         total = math.fsum(self.by_channel.values())
         if abs(total - 1.0) > 1e-6:
-            raise ProfileError(f"채널 가중치의 합이 {total:.4f}입니다. 합이 1이 되도록 고쳐 주세요: {dict(self.by_channel)}")
+            raise ProfileError(
+                f"채널 가중치의 합이 {total:.4f}입니다. 합이 1이 되도록 고쳐 주세요: {dict(self.by_channel)}"
+            )
 
     def __getitem__(self, channel: str) -> float:
         return self.by_channel.get(channel, 0.0)
@@ -384,12 +386,12 @@ class ChunkRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentenceRecord:
-    """An evidence sentence: ``chunk.text[start:end] == text``; ``row`` is its row in the sentence matrix."""
+    """An evidence sentence: ``chunk.text[start:end]``; ``row`` is its row in its scope's sentence matrix."""
 
     chunk_id: str
     start: int
     end: int
-    text: str
+    tokens: tuple[str, ...]
     row: int
 
 

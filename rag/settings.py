@@ -95,7 +95,9 @@ def load_settings(**overrides: object) -> Settings:
             near = difflib.get_close_matches(key, Settings.model_fields, n=1)
             hint = f" '{near[0]}'을(를) 뜻하셨나요?" if near else ""
             raise SettingsError(f"onsil.toml: 모르는 설정 '{key}' 입니다.{hint}") from error
-        raise SettingsError(f"설정 '{key}' 값 {problem.get('input')!r} 을(를) 쓸 수 없습니다: {problem['msg']}") from error
+        raise SettingsError(
+            f"설정 '{key}' 값 {problem.get('input')!r} 을(를) 쓸 수 없습니다: {problem['msg']}"
+        ) from error
     except (ValueError, OSError) as error:
         raise SettingsError(f"onsil.toml 을 읽을 수 없습니다: {error}") from error
 

@@ -29,8 +29,37 @@ _CONTENT_TAGS = ("NNG", "NNP", "NR", "SN", "SL", "SH", "XR")
 _STEM_TAGS = ("VV", "VA")
 _NOUN_TAGS = ("NNG", "NNP", "XR", "SL")
 # Verbs and nouns that carry a request, not a topic.
-_REQUEST = frozenset("알리 보이 주 찾 하 되 있 없 같 이 그러 어떻 어떠하 무엇 뭐 얼마 좀 것 거 수 때 등 위하 대하".split())
-_COUNTED = frozenset("년 월 일 동 연동 회 배 주 차 화방 호 조 항 시 시간 분 단".split())
+_REQUEST = frozenset(
+    [
+        "알리",
+        "보이",
+        "주",
+        "찾",
+        "하",
+        "되",
+        "있",
+        "없",
+        "같",
+        "이",
+        "그러",
+        "어떻",
+        "어떠하",
+        "무엇",
+        "뭐",
+        "얼마",
+        "좀",
+        "것",
+        "거",
+        "수",
+        "때",
+        "등",
+        "위하",
+        "대하",
+    ]
+)
+_COUNTED = frozenset(
+    ["년", "월", "일", "동", "연동", "회", "배", "주", "차", "화방", "호", "조", "항", "시", "시간", "분", "단"]
+)
 _DATE = re.compile(r"(\d{4})[-./](\d{1,2})(?:[-./](\d{1,2}))?")
 # A list number at the start of a line would be read as the end of a sentence ("1. …").
 _LIST_NUMBER = re.compile(r"\s*(?:\d{1,2}[.)]|[가-하][.)]|[-·•▪○■*])\s+")
@@ -101,7 +130,9 @@ class Korean:
         borders = ({t.start for t in morphemes}, {t.start + t.len for t in morphemes})
         mentions = self.lexicon.mentions(text, borders)
         known = [(m.start, m.end) for m in mentions]
-        compounds = (c for c in _compounds(morphemes) if not any(c.start < end and start < c.end for start, end in known))
+        compounds = (
+            c for c in _compounds(morphemes) if not any(c.start < end and start < c.end for start, end in known)
+        )
         return Analysis(self._tokens(morphemes), tuple(mentions), tuple(compounds))
 
     def tokens(self, text: str, *, typos: bool = False) -> tuple[str, ...]:

@@ -20,6 +20,16 @@ class Recorder:
         self._spans: list[Span] = []
         self._decisions: list[Decision] = []
 
+    @staticmethod
+    def following(trace: Trace) -> Recorder:
+        """A recorder that goes on from a finished trace (several systems share one run of the channels)."""
+        recorder = Recorder()
+        elapsed_ms = max((span.start_ms + span.ms for span in trace.spans), default=0.0)
+        recorder._start -= elapsed_ms / 1000
+        recorder._spans.extend(trace.spans)
+        recorder._decisions.extend(trace.decisions)
+        return recorder
+
     @contextmanager
     def span(self, stage: str) -> Iterator[None]:
         """Time the body as one stage, also when it raises."""
@@ -32,9 +42,7 @@ class Recorder:
     def add_span(self, stage: str, start: float, end: float) -> None:
         """Record a stage measured elsewhere (``perf_counter`` seconds)."""
         with self._lock:
-            self._spans.append(
-                Span(stage=stage, start_ms=(start - self._start) * 1000, ms=(end - start) * 1000)
-            )
+            self._spans.append(Span(stage=stage, start_ms=(start - self._start) * 1000, ms=(end - start) * 1000))
 
     def decide(self, stage: str, what: str, why: str, **data: Any) -> None:
         """Record what a rule decided and why."""

@@ -4,6 +4,7 @@
 (bytes, file name) to ``ParsedDocument``; whatever it raises leaves here as an ``IngestError`` in Korean.
 """
 
+import csv
 import io
 import unicodedata
 import zipfile
@@ -12,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-import olefile
+import olefile  # type: ignore[import-untyped]
 
 from ingest.loaders.docx import load_docx
 from ingest.loaders.hwpx import load_hwp, load_hwpx
@@ -37,8 +38,24 @@ LOADERS: Final[Mapping[str, Loader]] = {
     "tsv": load_tsv,
     "txt": load_text,
 }
-_TEXT_EXTENSIONS: Final = {"md": "md", "markdown": "md", "csv": "csv", "tsv": "tsv", "tab": "tsv", "txt": "txt", "text": "txt", "": "txt"}
-_LABELS: Final = {"md": "마크다운", "txt": "일반 글", "hwp": "한글(HWP)", "hwpx": "한글(HWPX)", "docx": "워드(DOCX)", "xlsx": "엑셀(XLSX)"}
+_TEXT_EXTENSIONS: Final = {
+    "md": "md",
+    "markdown": "md",
+    "csv": "csv",
+    "tsv": "tsv",
+    "tab": "tsv",
+    "txt": "txt",
+    "text": "txt",
+    "": "txt",
+}
+_LABELS: Final = {
+    "md": "마크다운",
+    "txt": "일반 글",
+    "hwp": "한글(HWP)",
+    "hwpx": "한글(HWPX)",
+    "docx": "워드(DOCX)",
+    "xlsx": "엑셀(XLSX)",
+}
 
 _ZIP_MEMBERS: Final = (
     ("word/document.xml", "docx"),
@@ -46,7 +63,12 @@ _ZIP_MEMBERS: Final = (
     ("Contents/section0.xml", "hwpx"),
     ("Contents/content.hpf", "hwpx"),
 )
-_OLE_STREAMS: Final = (("WordDocument", "워드 97-2003(DOC)"), ("Workbook", "엑셀 97-2003(XLS)"), ("Book", "엑셀 97-2003(XLS)"), ("PowerPoint Document", "파워포인트(PPT)"))
+_OLE_STREAMS: Final = (
+    ("WordDocument", "워드 97-2003(DOC)"),
+    ("Workbook", "엑셀 97-2003(XLS)"),
+    ("Book", "엑셀 97-2003(XLS)"),
+    ("PowerPoint Document", "파워포인트(PPT)"),
+)
 _FOREIGN: Final = (
     (b"HWP Document File V", "한글 3.0 이하(HWP)"),
     (b"{\\rtf", "RTF"),
@@ -69,7 +91,7 @@ def load(path: Path, *, limit_bytes: int) -> ParsedDocument:
     kind = sniff(data, name, limit_bytes=limit_bytes)
     document = _guarded(LOADERS[kind], data, name, kind)
     if not document.characters:
-        raise IngestError(f"'{name}': 읽을 글자가 없습니다. 그림만 있는 문서라면 글자가 있는 파일로 바꾸어 올려 주세요.")
+        raise _no_text(name, document)
     note = _extension_note(name, kind)
     return replace(document, notes=(note, *document.notes)) if note else document
 
@@ -93,11 +115,14 @@ def _read(path: Path, name: str, limit_bytes: int) -> bytes:
         size = path.stat().st_size
         if size > limit_bytes:
             raise IngestError(
-                f"'{name}': 파일이 너무 큽니다({_size(size)}, 한도 {_size(limit_bytes)}). 나누어 올리거나 설정에서 한도를 늘려 주세요."
+                f"'{name}': 파일이 너무 큽니다({_size(size)}, 한도 {_size(limit_bytes)}). "
+                "나누어 올리거나 설정에서 한도를 늘려 주세요."
             )
         data = path.read_bytes()
     except OSError as error:
-        raise IngestError(f"'{name}': 파일을 열 수 없습니다({error.strerror}). 파일이 있는지, 읽을 권한이 있는지 확인해 주세요.") from error
+        raise IngestError(
+            f"'{name}': 파일을 열 수 없습니다({error.strerror}). 파일이 있는지, 읽을 권한이 있는지 확인해 주세요."
+        ) from error
     if not data.strip():
         raise IngestError(f"'{name}': 빈 파일입니다({len(data)}바이트). 내용이 있는 파일을 다시 올려 주세요.")
     return data
@@ -122,8 +147,16 @@ def _damaged(name: str, kind: str, error: BaseException) -> IngestError:
     )
 
 
+def _no_text(name: str, document: ParsedDocument) -> IngestError:
+    reasons = "".join(f" {note}" for note in document.notes)
+    remedy = "그림만 있는 문서라면 글자가 있는 파일로 바꾸어 올려 주세요."
+    return IngestError(f"'{name}': 읽을 글자가 없습니다.{reasons} {remedy}")
+
+
 def _unsupported(name: str, label: str) -> IngestError:
-    return IngestError(f"'{name}': 아직 지원하지 않는 형식입니다({label}). 지원하는 형식({_supported()})으로 바꾸어 올려 주세요.")
+    return IngestError(
+        f"'{name}': 아직 지원하지 않는 형식입니다({label}). 지원하는 형식({_supported()})으로 바꾸어 올려 주세요."
+    )
 
 
 def _locked(name: str) -> IngestError:
@@ -162,7 +195,9 @@ def _check_expansion(name: str, expanded: int, limit_bytes: int) -> None:
     """A small archive may unpack to more than the memory holds."""
     allowed = max(_MIN_EXPANDED, _EXPANSION * limit_bytes)
     if expanded > allowed:
-        raise IngestError(f"'{name}': 압축을 풀면 너무 큽니다({_size(expanded)}, 한도 {_size(allowed)}). 나누어 올려 주세요.")
+        raise IngestError(
+            f"'{name}': 압축을 풀면 너무 큽니다({_size(expanded)}, 한도 {_size(allowed)}). 나누어 올려 주세요."
+        )
 
 
 def _sniff_ole(data: bytes, name: str) -> str:
@@ -174,10 +209,9 @@ def _sniff_ole(data: bytes, name: str) -> str:
         raise _damaged(name, _extension(name) or "ole", error) from error
     if "EncryptedPackage" in streams:
         raise _locked(name)
-    label = next((label for stream, label in _OLE_STREAMS if stream in streams), None)
-    if label:
-        raise _unsupported(name, label)
-    return "hwp"
+    if "FileHeader" in streams:
+        return "hwp"
+    raise _unsupported(name, next((label for stream, label in _OLE_STREAMS if stream in streams), "OLE"))
 
 
 def _sniff_text(data: bytes, name: str) -> str:
@@ -199,11 +233,11 @@ def _is_binary(text: str) -> bool:
 
 
 def _guess_delimited(text: str) -> str | None:
-    """A table saved under a foreign extension: every line has the same number of tabs or commas."""
-    lines = [line for line in text.split("\n")[:50] if line.strip()][:-1]
+    """A table saved under a foreign extension: every line has the same number of fields, at least two."""
+    lines = [line for line in text.split("\n")[:50] if line.strip()]
     for delimiter, kind in (("\t", "tsv"), (",", "csv")):
-        counts = {line.count(delimiter) for line in lines}
-        if len(lines) > 1 and len(counts) == 1 and counts != {0}:
+        widths = {len(row) for row in csv.reader(lines, delimiter=delimiter)}
+        if len(lines) > 1 and len(widths) == 1 and widths != {1}:
             return kind
     return None
 
@@ -216,4 +250,5 @@ def _extension_note(name: str, kind: str) -> str | None:
     extension = _extension(name)
     if _TEXT_EXTENSIONS.get(extension, extension) == kind:
         return None
-    return f"확장자는 '.{extension}'이지만 내용은 {_label(kind)} 형식이어서 그렇게 읽었습니다. 파일 이름을 고치는 것이 좋습니다."
+    found = f"확장자는 '.{extension}'이지만 내용은 {_label(kind)} 형식이어서 그렇게 읽었습니다."
+    return f"{found} 파일 이름을 고치는 것이 좋습니다."

@@ -25,6 +25,8 @@ _TITLE_STYLE = re.compile(r"title|제목|표제", re.IGNORECASE)
 _LIST_STYLE = re.compile(r"list|목록|글머리", re.IGNORECASE)
 _TEMPLATE_AUTHOR = "python-docx"
 _DECIMAL = "decimal"
+_ABSTRACT_ID = qn("w:abstractNumId")
+_FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 
 
 def load_docx(data: bytes, name: str) -> ParsedDocument:
@@ -51,7 +53,7 @@ class _Numbers:
         self._formats = _number_formats(document)
 
     def label(self, paragraph: Paragraph) -> str | None:
-        """"3. " for a numbered paragraph, "" for a bullet, None outside lists."""
+        """ "3. " for a numbered paragraph, "" for a bullet, None outside lists."""
         properties = _numbering(paragraph)
         if properties is None or not properties[0]:
             return "" if _LIST_STYLE.match(_style_name(paragraph)) else None
@@ -147,9 +149,6 @@ def _pieces(element: Any) -> Iterator[str]:
             yield from _pieces(child)
 
 
-_FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
-
-
 def _numbering(paragraph: Paragraph) -> tuple[int, int] | None:
     """(numId, level) of the paragraph or of its style."""
     sources = [paragraph._p]
@@ -170,15 +169,18 @@ def _number_formats(document: Document) -> dict[tuple[int, int], str]:
         root = document.part.numbering_part.element
     except (KeyError, NotImplementedError):
         return {}
-    abstract: dict[str, dict[int, str]] = {}
-    for item in root.xpath("./w:abstractNum"):
-        levels = {int(level.get(qn("w:ilvl"))): level.xpath("./w:numFmt/@w:val") for level in item.xpath("./w:lvl")}
-        abstract[item.get(qn("w:abstractNumId"))] = {level: found[0] for level, found in levels.items() if found}
-    formats: dict[tuple[int, int], str] = {}
-    for item in root.xpath("./w:num"):
-        for level, name in abstract.get(item.xpath("./w:abstractNumId/@w:val")[0], {}).items():
-            formats[int(item.get(qn("w:numId"))), level] = name
-    return formats
+    abstract = {item.get(_ABSTRACT_ID): _level_formats(item) for item in root.findall(qn("w:abstractNum"))}
+    return {
+        (int(item.get(qn("w:numId"))), level): name
+        for item in root.findall(qn("w:num"))
+        for level, name in abstract.get(item.find(_ABSTRACT_ID).get(qn("w:val")), {}).items()
+    }
+
+
+def _level_formats(abstract: Any) -> dict[int, str]:
+    """Level → number format of one abstract numbering definition."""
+    levels = ((level.get(qn("w:ilvl")), level.find(qn("w:numFmt"))) for level in abstract.findall(qn("w:lvl")))
+    return {int(number): form.get(qn("w:val")) for number, form in levels if form is not None}
 
 
 def _add_table(builder: DocumentBuilder, table: Table) -> None:
@@ -187,7 +189,10 @@ def _add_table(builder: DocumentBuilder, table: Table) -> None:
         builder.table(_grid(table))
     except (ValueError, IndexError):
         builder.tables += 1
-        builder.note(f"표 {builder.tables}: 칸 구조가 어긋나 머리글 없이 읽었습니다. 워드에서 표를 고쳐 다시 올리면 칸 이름이 붙습니다.")
+        builder.note(
+            f"표 {builder.tables}: 칸 구조가 어긋나 머리글 없이 읽었습니다. "
+            "워드에서 표를 고쳐 다시 올리면 칸 이름이 붙습니다."
+        )
         for number, row in enumerate(table._tbl.tr_lst, 1):
             cells = [_cell_text(cell) for cell in row.iterchildren(qn("w:tc"))]
             if any(cells):

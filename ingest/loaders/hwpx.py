@@ -1,12 +1,24 @@
-"""HWPX and HWP 5 through hwp2markdown (package ``hwp2md``), then the Markdown parser."""
+"""HWPX and HWP 5 through hwp2markdown (package ``hwp2md``), then the Markdown parser.
+
+Headers, footers, memos and pictures are not in its output; what it left out is told in a note. Documents
+without outline levels get headings from marks and numbers ("□ 개요", "1. 개요"), as plain text does, and from
+short lines that stand alone above a sentence, a list or a table.
+"""
 
 import re
 
-from hwp2md import EncryptedDocumentError, MemoryResult, NotHwpFileError, UnsupportedHwpError, convert_bytes
+from hwp2md import DrmProtectedError, EncryptedDocumentError, convert_bytes
+from hwp2md.errors import InputTooLargeError
+from hwp2md.memory import MAX_INPUT_BYTES
+from hwp2md.skips import SKIP_LABELS
 
-from ingest.loaders.text import parse_markdown, stem_title
+from ingest.loaders.text import BULLET, NUMBERED, SENTENCE_END, heading_level, heading_style, parse_markdown, stem_title
 from ingest.parsed import DocumentBuilder, ParsedDocument
 from rag.errors import IngestError
+
+_MAX_TITLE = 60
+_MAX_SHORT_HEADING = 30
+_STOP = re.compile(r"[.?!。…:;,][\"'”’)\]]*$")
 
 
 def load_hwpx(data: bytes, name: str) -> ParsedDocument:
@@ -20,7 +32,70 @@ def load_hwp(data: bytes, name: str) -> ParsedDocument:
 
 
 def _load(data: bytes, name: str, kind: str) -> ParsedDocument:
-    result = convert_bytes(data, filename=name)
+    markdown, skipped = _convert(data, name)
     builder = DocumentBuilder(format=kind)
-    parse_markdown(builder, result.markdown)
+    if skipped:
+        builder.note(f"읽지 않은 요소: {skipped}. 검색에 필요하면 본문으로 옮겨 다시 올려 주세요.")
+    lines = markdown.split("\n")
+    _take_title(builder, lines)
+    if not any(line.startswith("#") for line in lines):
+        lines = _mark_headings(lines)
+    parse_markdown(builder, "\n".join(lines))
     return builder.build(stem_title(name))
+
+
+def _convert(data: bytes, name: str) -> tuple[str, str]:
+    """Markdown and a list of what the converter skipped. The neutral file name keeps picture links parsable."""
+    try:
+        result = convert_bytes(data, filename="document")
+    except EncryptedDocumentError as error:
+        raise IngestError(f"'{name}': 암호가 걸린 한글 문서입니다. 암호를 풀어 저장한 뒤 다시 올려 주세요.") from error
+    except DrmProtectedError as error:
+        raise IngestError(f"'{name}': DRM이 걸린 한글 문서입니다. DRM을 해제해 저장한 뒤 다시 올려 주세요.") from error
+    except InputTooLargeError as error:
+        raise IngestError(
+            f"'{name}': 한글 문서가 너무 큽니다({len(data):,}바이트, 한도 {MAX_INPUT_BYTES:,}바이트). "
+            "나누어 올려 주세요."
+        ) from error
+    return result.markdown, ", ".join(f"{SKIP_LABELS[kind]} {count}개" for kind, count in result.skipped)
+
+
+def _mark_headings(lines: list[str]) -> list[str]:
+    """Write lines that look like headings as Markdown headings; a style met later lies deeper."""
+    positions = [position for position, line in enumerate(lines) if line.strip()]
+    marked = list(lines)
+    styles: list[str] = []
+    for before, here, after in zip([-1, *positions], positions, [*positions[1:], -1], strict=False):
+        style = _style(lines[here], lines[before] if before >= 0 else "", lines[after] if after >= 0 else "")
+        if style is not None:
+            marked[here] = f"{'#' * min(heading_level(style, styles) + 1, 6)} {lines[here].strip()}"
+    return marked
+
+
+def _style(line: str, previous: str, following: str) -> str | None:
+    if line.startswith("|"):
+        return None
+    return heading_style(line, previous, following) or ("short" if _is_short_heading(line, following) else None)
+
+
+def _is_short_heading(line: str, following: str) -> bool:
+    """ "방제" above "4동 딸기에서 …": short, no sentence, no "name: value", and text of its own below."""
+    if len(line) > _MAX_SHORT_HEADING or _STOP.search(line) or re.search(r"[:·|]|!\[", line) or _is_item(line):
+        return False
+    is_sentence = len(following) > len(line) and _STOP.search(following) is not None
+    return is_sentence or following.startswith("|") or _is_item(following)
+
+
+def _is_item(line: str) -> bool:
+    return bool(BULLET.match(line) or NUMBERED.match(line))
+
+
+def _take_title(builder: DocumentBuilder, lines: list[str]) -> None:
+    """The first line, if it is short and no sentence, is the title; blank it so that it is not read twice."""
+    for position, line in enumerate(lines):
+        text = line.strip().lstrip("# ")
+        if not text or line.startswith("!["):
+            continue
+        if len(text) <= _MAX_TITLE and not SENTENCE_END.search(text) and not text.startswith(("|", "-", "[^", "$")):
+            builder.title, lines[position] = text, ""
+        return

@@ -58,7 +58,7 @@ def load_xlsx(data: bytes, name: str) -> ParsedDocument:
     builder = DocumentBuilder(format="xlsx")
     try:
         with CalamineWorkbook.from_filelike(io.BytesIO(data)) as book:
-            _read_sheets(builder, book, stem_title(name))
+            _read_sheets(builder, book)
     except PasswordError as error:
         raise IngestError(f"'{name}': 암호가 걸린 엑셀 파일입니다. 암호를 풀어 저장한 뒤 다시 올려 주세요.") from error
     return builder.build(stem_title(name))
@@ -93,17 +93,16 @@ def _delimiter(text: str, usual: str) -> str:
         return usual
 
 
-def _read_sheets(builder: DocumentBuilder, book: CalamineWorkbook, stem: str) -> None:
+def _read_sheets(builder: DocumentBuilder, book: CalamineWorkbook) -> None:
     sheets = [meta for meta in book.sheets_metadata if meta.typ == SheetTypeEnum.WorkSheet]
     visible = [meta.name for meta in sheets if meta.visible == SheetVisibleEnum.Visible]
     for meta in sheets:
         if meta.visible != SheetVisibleEnum.Visible:
             builder.note(f"숨긴 시트 '{meta.name}'는 읽지 않았습니다. 필요하면 숨기기를 취소하고 다시 올려 주세요.")
-    builder.title = stem if len(visible) > 1 else ""
     for name in visible:
         if len(visible) > 1 or not _DEFAULT_SHEET.fullmatch(name.strip()):
             builder.heading(1, name)
-        add_sheet(builder, _sheet_grid(book.get_sheet_by_name(name)), name)
+        add_sheet(builder, _sheet_grid(book.get_sheet_by_name(name)), name, takes_title=name == visible[0])
 
 
 def _sheet_grid(sheet: CalamineSheet) -> list[list[str]]:
@@ -165,20 +164,56 @@ def _text_value(text: str) -> str:
 # --- rows → blocks ----------------------------------------------------------------------------------------
 
 
-def add_sheet(builder: DocumentBuilder, grid: Sequence[Sequence[str]], sheet: str) -> None:
+def add_sheet(builder: DocumentBuilder, grid: Sequence[Sequence[str]], sheet: str, *, takes_title: bool = True) -> None:
     """Add one sheet's rows below the current heading; ``sheet`` = "" for files with a single unnamed one."""
-    header: Row | None = None
+    header: tuple[str, ...] | None = None
     seen: list[Row] = []
     for part in _parts(grid):
         found = _header_index(part)
-        if header is not None and found is not None and _fits(seen, part[found]):
-            found = None
-        if found is not None:
-            _add_rows(builder, None, part[:found], sheet)
-            header, part, seen = part[found], part[found + 1 :], []
+        if found is not None and not (header is not None and _fits(seen, part[found])):
+            _add_rows(builder, None, _take_title(builder, part[:found], takes_title), sheet)
+            header, part, seen = *_split_header(part, found), []
             builder.tables += 1
+        elif header is None:
+            part = _take_title(builder, part, takes_title)
         _add_rows(builder, header, part, sheet)
         seen += [row for row in part if len(row.filled) > 1]
+
+
+def _take_title(builder: DocumentBuilder, rows: list[Row], allowed: bool) -> list[Row]:
+    """Make a leading single cell the document title if it looks like one; return the rows that remain."""
+    if allowed and not builder.title and rows and len(rows[0].filled) == 1 and _is_title(rows[0].filled[0]):
+        builder.title = rows[0].filled[0]
+        return rows[1:]
+    return rows
+
+
+def _split_header(part: list[Row], index: int) -> tuple[tuple[str, ...], list[Row]]:
+    """Header names and data rows; a second header line below a grouped one ("급액" over "EC", "pH") is joined."""
+    top, rows = part[index], part[index + 1 :]
+    if len(rows) > 1 and _is_second_header(top, rows[0]):
+        return _join_headers(top.cells, rows[0].cells), rows[1:]
+    return top.cells, rows
+
+
+def _is_second_header(top: Row, below: Row) -> bool:
+    """Names under every gap of the first line, and no value: then the first line only groups them."""
+    first = next(column for column, cell in enumerate(top.cells) if cell)
+    gaps = [column for column in range(first, len(top.cells)) if not top.cells[column] and _at(below, column)]
+    return bool(gaps) and is_header(below.cells) and not any(map(is_value, below.filled))
+
+
+def _join_headers(top: Sequence[str], below: Sequence[str]) -> tuple[str, ...]:
+    names: list[str] = []
+    group = ""
+    for upper, lower in zip(top, below, strict=False):
+        group = upper or group
+        names.append(group if lower in ("", group) else f"{group} {lower}".strip())
+    return tuple(names)
+
+
+def _at(row: Row, column: int) -> str:
+    return row.cells[column] if column < len(row.cells) else ""
 
 
 def _parts(grid: Sequence[Sequence[str]]) -> Iterator[list[Row]]:
@@ -199,7 +234,7 @@ def _header_index(part: Sequence[Row]) -> int | None:
     wide = [len(row.filled) for row in part if len(row.filled) > 1]
     if not wide:
         return None
-    needed = max(2.0, 0.6 * median(wide))
+    needed = max(2.0, 0.5 * median(wide))
     for index, row in enumerate(part[:-1]):
         if len(row.filled) >= needed:
             return index if is_header(row.cells) else None
@@ -211,29 +246,25 @@ def _fits(seen: Sequence[Row], row: Row) -> bool:
     if not seen:
         return False
     width = max(len(item.cells) for item in seen)
-    columns = [column for column in range(width) if 2 * sum(_value_at(item, column) for item in seen) > len(seen)]
-    return all(_value_at(row, column) for column in columns if column < len(row.cells) and row.cells[column])
-
-
-def _value_at(row: Row, column: int) -> bool:
-    return column < len(row.cells) and is_value(row.cells[column])
+    columns = [column for column in range(width) if 2 * sum(is_value(_at(item, column)) for item in seen) > len(seen)]
+    return all(is_value(_at(row, column)) for column in columns if _at(row, column))
 
 
 def _is_title(text: str) -> bool:
-    return 2 < len(text) <= _MAX_TITLE and not text.endswith((".", "다")) and ":" not in text and not _REMARK.match(text)
+    if text.endswith((".", "다")) or ":" in text or _REMARK.match(text):
+        return False
+    return 2 < len(text) <= _MAX_TITLE
 
 
-def _add_rows(builder: DocumentBuilder, header: Row | None, rows: Sequence[Row], sheet: str) -> None:
+def _add_rows(builder: DocumentBuilder, header: Sequence[str] | None, rows: Sequence[Row], sheet: str) -> None:
     for row in rows:
         place = locator(sheet, row.number)
-        if len(row.filled) > 1 or (header is not None and not _REMARK.match(row.filled[0])):
-            builder.row(row_text(header.cells if header else None, row.cells), place)
-        elif header is None and not builder.title and _is_title(row.filled[0]):
-            builder.title = row.filled[0]
-        else:
+        if len(row.filled) == 1 and (header is None or _REMARK.match(row.filled[0])):
             builder.paragraph(row.filled[0], place)
+        else:
+            builder.row(row_text(header, row.cells), place)
 
 
 def locator(sheet: str, number: int) -> str:
-    """"시트 '급액' 4행", or "4행" where there are no sheets."""
+    """ "시트 '급액' 4행", or "4행" where there are no sheets."""
     return f"시트 '{sheet}' {number}행" if sheet else f"{number}행"

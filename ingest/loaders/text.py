@@ -21,7 +21,7 @@ _BOMS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _SAMPLE_BYTES = 65_536
-_MAX_TITLE = 60
+_MAX_TITLE = 100
 _MAX_HEADING = 40
 
 # KS X 1001 spells syllables outside its table (똠, 뷁) as filler + initial + medial + final.
@@ -31,7 +31,10 @@ _FINALS = "\u3164ㄱㄲㄳㄴㄵㄶㄷㄹㄺㄻㄼㄽㄾㄿㅀㅁㅂㅄㅅㅆㅇ
 
 BULLET = re.compile(r"\s*[-*+•·∙▪◦‣○●\uf000-\uf0ff]\s+(?=\S)")
 NUMBERED = re.compile(r"\s*(\d{1,3}[.)]|\(\d{1,2}\)|[가-하][.)]|[①-⑳])\s+(?=\S)")
-SENTENCE_END = re.compile(r"([.?!。…]|[다요]|니까|시오)[\"'”’)\]]*$")
+SENTENCE_END = re.compile(r"([.?!。…]|다|니까|시오|[세해어아예에네지군]요)[\"'”’)\]]*$")
+
+_NO_HEADING = re.compile(r"([.?!。…,;]|니다|니까|시오|[세해]요)[\"'”’)\]]*$")
+_NUMBERED_HEADING = re.compile(r"\d{1,2}(\.\d{1,2})*\.?\s+(?!\d+[.,]\s)\S|[가-하]\.\s+\S|제\s*\d+\s*[장절]\s")
 
 _MD_HEADING = re.compile(r"\s{0,3}(#{1,6})\s+(.*?)\s*#*\s*$")
 _MD_BULLET = re.compile(r"\s*[-*+•·]\s+(?=\S)")
@@ -40,6 +43,7 @@ _MD_SETEXT = re.compile(r"(=+|-{3,})\s*$")
 _MD_DELIMITER = re.compile(r"\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$")
 _MD_FENCE = re.compile(r"\s{0,3}(```|~~~)")
 _MD_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_FOOTNOTE = re.compile(r"\[\^(e?)(\d+)\]:\s*")
 _INLINE = (
     (re.compile(r"<br\s*/?>", re.IGNORECASE), " "),
     (re.compile(r"!\[([^\]]*)\]\([^)]*\)"), ""),
@@ -257,7 +261,7 @@ def _starts_element(lines: list[str], at: int) -> bool:
 
 
 def _add_text(builder: DocumentBuilder, lines: Sequence[str]) -> None:
-    text = " ".join(line for line in lines if line)
+    text = _FOOTNOTE.sub(_footnote, " ".join(line for line in lines if line))
     if _MD_BULLET.match(text):
         builder.list_item(plain(_MD_BULLET.sub("", text, count=1)))
     elif NUMBERED.match(text):
@@ -266,12 +270,17 @@ def _add_text(builder: DocumentBuilder, lines: Sequence[str]) -> None:
         builder.paragraph(plain(text))
 
 
+def _footnote(match: re.Match[str]) -> str:
+    return f"{'미주' if match[1] else '각주'} {match[2]}: "
+
+
 def _front_matter(builder: DocumentBuilder, lines: list[str]) -> list[str]:
     """Take title, author and date from a leading ``---`` block and return the lines after it."""
     if not lines or lines[0].strip() != "---" or "---" not in lines[1:40]:
         return lines
     end = lines.index("---", 1)
-    entries = dict(part for line in lines[1:end] if len(part := [side.strip(" \"'") for side in line.split(":", 1)]) == 2)
+    pairs = (line.split(":", 1) for line in lines[1:end] if ":" in line)
+    entries = {key.strip(): value.strip(" \"'") for key, value in pairs}
     builder.title = entries.get("title") or entries.get("제목") or ""
     builder.author = entries.get("author") or entries.get("작성자")
     builder.created = _iso(entries.get("date") or entries.get("작성일") or "")
@@ -302,35 +311,44 @@ def parse_plain(builder: DocumentBuilder, text: str) -> None:
     start = _plain_title(builder, lines)
     levels: list[str] = []
     pending: list[str] = []
+    previous = ""
     for position in range(start, len(lines)):
         line = lines[position]
-        style = heading_style(line, _next_filled(lines, position))
+        style = heading_style(line, previous, _next_filled(lines, position))
+        previous = line.strip() or previous
         if pending and (style or not line.strip() or _is_item(line) or not _is_wrapped(pending[-1])):
             _flush(builder, pending)
         if style:
-            levels += [] if style in levels else [style]
-            builder.heading(levels.index(style) + 1, _heading_text(line))
+            builder.heading(heading_level(style, levels), _heading_text(line))
         elif line.strip():
             pending.append(line)
     _flush(builder, pending)
 
 
-def heading_style(line: str, following: str) -> str | None:
-    """"[]", "■", "1" or "가" when a short line without sentence end looks like a heading of that style.
+def heading_style(line: str, previous: str, following: str) -> str | None:
+    """ "[]", "■", "1" or "가" when a short line without sentence end looks like a heading of that style.
 
-    A numbered line is a heading only if the next line is not numbered too: then it is a list.
+    A numbered line next to another one of the same numbering is a list item, not a heading.
     """
     text = line.strip()
-    if not text or len(text) > _MAX_HEADING or SENTENCE_END.search(text):
+    if not text or len(text) > _MAX_HEADING or _NO_HEADING.search(text):
         return None
     if re.fullmatch(r"\[[^\[\]]+\]|【[^】]+】|<[^<>]+>", text):
         return "[]"
-    if mark := re.match(r"[■□◆◇▣▶◎○●]\s*(?=\S)", text):
+    if mark := re.match(r"[■□◆◇▣▶◎]\s*(?=\S)", text):
         return mark[0].strip()
-    numbered = re.match(r"(\d{1,2}(?:\.\d{1,2})*)\.?\s+\D|([가-하])\.\s+\S|제\s*\d+\s*[장절]\s", text)
-    if not numbered or not following or _same_numbering(text, following):
+    numbered = _NUMBERED_HEADING.match(text)
+    if not numbered or not following or any(_same_numbering(text, other.strip()) for other in (previous, following)):
         return None
     return _number_style(text)
+
+
+def heading_level(style: str, styles: list[str]) -> int:
+    """Level of a heading style: "[제목]" and "제1장" on top, the others in the order they first appear (noted here)."""
+    if style in ("[]", "제"):
+        return 1
+    styles += [] if style in styles else [style]
+    return styles.index(style) + 2
 
 
 def _number_style(text: str) -> str:
@@ -339,16 +357,21 @@ def _number_style(text: str) -> str:
     return re.sub(r"\d+", "1", text.split()[0].rstrip(".")) if text[0].isdigit() else "가"
 
 
-def _same_numbering(text: str, following: str) -> bool:
-    following = following.strip()
-    return bool(NUMBERED.match(following)) and following[0].isdigit() == text[0].isdigit()
+def _same_numbering(text: str, other: str) -> bool:
+    """ "1. …" and "2. …" belong together, "1. …" and "1) …" do not."""
+    first, second = NUMBERED.match(text), NUMBERED.match(other)
+    return bool(first and second) and _pattern(text) == _pattern(other)
+
+
+def _pattern(text: str) -> str:
+    return re.sub(r"[가-힣]", "가", re.sub(r"\d+", "1", text.split()[0]))
 
 
 def _heading_text(line: str) -> str:
     text = line.strip()
     if text[0] in "[【<":
         text = text[1:-1]
-    return re.sub(r"^[■□◆◇▣▶◎○●]\s*", "", text).rstrip(" :")
+    return re.sub(r"^[■□◆◇▣▶◎]\s*", "", text).rstrip(" :")
 
 
 def _plain_title(builder: DocumentBuilder, lines: list[str]) -> int:
@@ -357,7 +380,7 @@ def _plain_title(builder: DocumentBuilder, lines: list[str]) -> int:
     if first == len(lines) or len(clean(lines[first])) > _MAX_TITLE:
         return first
     has_body = any(line.strip() for line in lines[first + 1 :])
-    builder.title = _heading_text(lines[first]) if heading_style(lines[first], "") else lines[first].strip()
+    builder.title = _heading_text(lines[first]) if heading_style(lines[first], "", "") else lines[first].strip()
     return first + 1 if has_body and not SENTENCE_END.search(lines[first].strip()) else first
 
 

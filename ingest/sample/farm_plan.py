@@ -97,6 +97,11 @@ class Spray:
     product: Registration
     litres: int
 
+    @property
+    def harvest_from(self) -> date:
+        """First day on which the label allows picking again."""
+        return self.day + timedelta(days=int(self.product.days_before_harvest))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sighting:
@@ -170,6 +175,10 @@ class FarmPlan:
             if change.house == house and change.subject == "급액 EC" and change.day <= day:
                 value = change.new
         return value
+
+    def awaits_harvest(self, house: House, day: date) -> bool:
+        """Whether `day` lies between a spray and the first day on which picking is allowed again."""
+        return any(spray.house == house and spray.day < day < spray.harvest_from for spray in self.sprays)
 
 
 _POWER_CUTS = {

@@ -1,7 +1,7 @@
 """The two synthetic farms: their documents, and the ledger of what the documents state.
 
-    from ingest.sample.farms import farm_events, farm_files
-    farm_events("haetsal")   # list[Event], oldest first
+from ingest.sample.farms import farm_events, farm_files
+farm_events("haetsal")   # list[Event], oldest first
 """
 
 from __future__ import annotations

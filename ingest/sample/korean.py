@@ -15,7 +15,7 @@ from typing import Literal
 
 Style = Literal["plain", "memo", "polite"]
 
-_PARTICLE = re.compile(r"(\S)\((은/는|이/가|을/를|과/와|으로/로|이었다/였다)\)")
+_PARTICLE = re.compile(r"(\S)\((은/는|이/가|을/를|과/와|으로/로|이었다/였다|이었고/였고)\)")
 _RANGE = re.compile(r"\{(\d+(?:\.\d+)?)~(\d+(?:\.\d+)?)\}")
 _CHOICE = re.compile(r"\{([^{}]*\|[^{}]*)\}")
 _NAME = re.compile(r"\{([a-z_]+)\}")

@@ -14,11 +14,31 @@ _BOM_EVERY = 2
 _RESTING = "휴작"
 
 _DRAIN_HEADER = (
-    "동", "작목", "급액 EC(dS/m)", "급액 pH", "배액 EC(dS/m)", "배액 pH", "배액률(%)", "급액량(L)", "비고",
+    "동",
+    "작목",
+    "급액 EC(dS/m)",
+    "급액 pH",
+    "배액 EC(dS/m)",
+    "배액 pH",
+    "배액률(%)",
+    "급액량(L)",
+    "비고",
 )
 _CLIMATE_HEADER = (
-    "농장", "연월", "동", "작목", "주간 평균온도(℃)", "야간 평균온도(℃)", "주간 평균습도(%)",
-    "야간 평균습도(%)", "CO2 평균(ppm)", "최고온도(℃)", "최고온도 날짜", "최저온도(℃)", "최저온도 날짜", "비고",
+    "농장",
+    "연월",
+    "동",
+    "작목",
+    "주간 평균온도(℃)",
+    "야간 평균온도(℃)",
+    "주간 평균습도(%)",
+    "야간 평균습도(%)",
+    "CO2 평균(ppm)",
+    "최고온도(℃)",
+    "최고온도 날짜",
+    "최저온도(℃)",
+    "최저온도 날짜",
+    "비고",
 )
 _HARVEST_HEADER = ("동", "작목", "주차", "기간", *(f"{grade}(kg)" for grade in GRADES), "합계(kg)")
 
@@ -59,8 +79,15 @@ def _drain(plan: FarmPlan, month: str, ledger: Ledger) -> SampleFile:
             continue
         rows.append(
             (
-                house.name, house.crop, figures.supply_ec, figures.supply_ph, figures.drain_ec,
-                figures.drain_ph, figures.drain_rate, figures.litres, "",
+                house.name,
+                house.crop,
+                figures.supply_ec,
+                figures.supply_ph,
+                figures.drain_ec,
+                figures.drain_ph,
+                figures.drain_rate,
+                figures.litres,
+                "",
             )
         )
         for kind, subject, value, unit in (
@@ -71,11 +98,19 @@ def _drain(plan: FarmPlan, month: str, ledger: Ledger) -> SampleFile:
         ):
             text = str(value) if isinstance(value, int) else number(value)
             ledger.add(
-                date=month, kind=kind, subject=subject, path=path, house=house.name, value=text, unit=unit,
+                date=month,
+                kind=kind,
+                subject=subject,
+                path=path,
+                house=house.name,
+                value=text,
+                unit=unit,
                 note=f"{_month_name(month)} {house.label} {subject} {text}{unit}",
             )
     table = Table(_DRAIN_HEADER, tuple(rows))
-    document = Document(f"{_month_name(month)} 급액·배액 월간 요약", _meta(plan, month), (Section("동별 평균", (table,)),))
+    document = Document(
+        f"{_month_name(month)} 급액·배액 월간 요약", _meta(plan, month), (Section("동별 평균", (table,)),)
+    )
     return _file(plan, month, path, "급액배액요약", document, ledger)
 
 
@@ -84,14 +119,23 @@ def _climate(plan: FarmPlan, month: str, ledger: Ledger, encoding: str) -> Sampl
     rows: list[tuple[Cell, ...]] = []
     for house in plan.farm.houses:
         figures = climate_month(plan.farm.farm_id, house.name, month)
+        place = (plan.farm.name, month, house.name, house.crop)
         if figures is None:
+            rows.append((*place, *("-",) * 9, f"{_RESTING}, {SYNTHETIC_LABEL}"))
             continue
         rows.append(
             (
-                plan.farm.name, month, house.name, house.crop, number(figures.day_temp),
-                number(figures.night_temp), figures.day_humidity, figures.night_humidity, figures.co2,
-                number(figures.highest), figures.highest_day.isoformat(), number(figures.lowest),
-                figures.lowest_day.isoformat(), SYNTHETIC_LABEL,
+                *place,
+                f"{figures.day_temp:.1f}",
+                f"{figures.night_temp:.1f}",
+                figures.day_humidity,
+                figures.night_humidity,
+                figures.co2,
+                f"{figures.highest:.1f}",
+                figures.highest_day.isoformat(),
+                f"{figures.lowest:.1f}",
+                figures.lowest_day.isoformat(),
+                SYNTHETIC_LABEL,
             )
         )
         for kind, subject, value, unit, when in (
@@ -101,11 +145,19 @@ def _climate(plan: FarmPlan, month: str, ledger: Ledger, encoding: str) -> Sampl
             ("temp_day_month", "주간 평균온도", figures.day_temp, "℃", ""),
         ):
             ledger.add(
-                date=month, kind=kind, subject=subject, path=path, house=house.name, value=number(value),
-                unit=unit, note=f"{_month_name(month)} {house.label} {subject} {number(value)}{unit} {when}".strip(),
+                date=month,
+                kind=kind,
+                subject=subject,
+                path=path,
+                house=house.name,
+                value=f"{value:.1f}",
+                unit=unit,
+                note=f"{_month_name(month)} {house.label} {subject} {value:.1f}{unit} {when}".strip(),
             )
     document = Document(
-        f"{_month_name(month)} 센서 월간 요약", _meta(plan, month), (Section("", (Table(_CLIMATE_HEADER, tuple(rows)),)),)
+        f"{_month_name(month)} 센서 월간 요약",
+        _meta(plan, month),
+        (Section("", (Table(_CLIMATE_HEADER, tuple(rows)),)),),
     )
     return _file(plan, month, path, "센서요약", document, ledger, encoding)
 
@@ -130,8 +182,14 @@ def _harvest(plan: FarmPlan, month: str, ledger: Ledger) -> SampleFile:
             ("harvest_month_top_grade", "월 특 등급 수확량", by_grade[0]),
         ):
             ledger.add(
-                date=month, kind=kind, subject=subject, path=path, house=house.name, value=str(value),
-                unit="kg", note=f"{_month_name(month)} {house.label} {subject} {value}kg",
+                date=month,
+                kind=kind,
+                subject=subject,
+                path=path,
+                house=house.name,
+                value=str(value),
+                unit="kg",
+                note=f"{_month_name(month)} {house.label} {subject} {value}kg",
             )
     total_header = ("동", "작목", *(f"{grade}(kg)" for grade in GRADES), "월 합계(kg)")
     sections = (

@@ -7,7 +7,7 @@ from datetime import date, timedelta
 
 from ingest.sample.events import Event, Ledger
 from ingest.sample.farm_plan import FarmPlan, PowerCut, stream
-from ingest.sample.korean import expand, number, won
+from ingest.sample.korean import expand, particles, won
 from ingest.sample.model import (
     SYNTHETIC_LABEL,
     Bullets,
@@ -28,7 +28,14 @@ _SUPPLIERS = ("푸름육묘장", "다온농자재", "누리에너지", "해오�
 # subject, sentence, unit, lowest, highest, step of the figure
 _DECISIONS: tuple[tuple[str, str, str, int, int, int], ...] = (
     ("목표 배액률", "{house}의 다음 분기 목표 배액률을 {value}%로 정했다.", "%", 22, 42, 1),
-    ("보광등 구입 예산", "{house}에 보광등을 늘리기로 하고 예산을 {value}원으로 정했다.", "원", 2_400_000, 6_800_000, 100_000),
+    (
+        "보광등 구입 예산",
+        "{house}에 보광등을 늘리기로 하고 예산을 {value}원으로 정했다.",
+        "원",
+        2_400_000,
+        6_800_000,
+        100_000,
+    ),
     ("외국인 계절근로자 인원", "다음 분기 계절근로자를 {value}명 쓰기로 했다.", "명", 2, 7, 1),
     ("목표 수확량", "{house}의 다음 분기 수확 목표를 {value}kg으로 잡았다.", "kg", 2_000, 14_000, 100),
     ("포장 상자 주문량", "2kg 포장 상자를 {value}개 주문하기로 했다.", "개", 3_000, 9_000, 500),
@@ -52,9 +59,14 @@ _CHECK_ITEMS = (
     ("환기창 개폐 시간", "초"),
 )
 _CHECK_RANGES = {
-    "양액기 A·B액 잔량": (25, 95, 0), "원수 EC": (0.12, 0.34, 2), "급액 펌프 압력": (1.7, 2.6, 1),
-    "점적 유량 편차": (3.0, 12.0, 1), "비상발전기 연료": (40, 180, 0), "소화기 압력": (0.72, 0.95, 2),
-    "난방유 잔량": (600, 4800, 0), "환기창 개폐 시간": (95, 260, 0),
+    "양액기 A·B액 잔량": (25, 95, 0),
+    "원수 EC": (0.12, 0.34, 2),
+    "급액 펌프 압력": (1.7, 2.6, 1),
+    "점적 유량 편차": (3.0, 12.0, 1),
+    "비상발전기 연료": (40, 180, 0),
+    "소화기 압력": (0.72, 0.95, 2),
+    "난방유 잔량": (600, 4800, 0),
+    "환기창 개폐 시간": (95, 260, 0),
 }
 
 
@@ -117,8 +129,15 @@ def _meeting(plan: FarmPlan, day: date, extension: str, ledger: Ledger) -> Sampl
         lines.append(expand(rng, template, house=label, value=value))
         events.append(
             ledger.add(
-                date=day.isoformat(), kind="decision", subject=subject, path=path, author=author,
-                house=house.name if house else "", value=value, unit=unit, note=lines[-1],
+                date=day.isoformat(),
+                kind="decision",
+                subject=subject,
+                path=path,
+                author=author,
+                house=house.name if house else "",
+                value=value,
+                unit=unit,
+                note=lines[-1],
             )
         )
     people = ", ".join(name for name, _, _ in plan.farm.authors)
@@ -153,8 +172,15 @@ def _supply_contract(plan: FarmPlan, day: date, extension: str, ledger: Ledger) 
     )
     events = [
         ledger.add(
-            date=day.isoformat(), kind="contract", house=house.name, author=author, path=path,
-            subject=f"{buyer} 납품 {what}", value=value, unit=unit, note=note,
+            date=day.isoformat(),
+            kind="contract",
+            house=house.name,
+            author=author,
+            path=path,
+            subject=f"{buyer} 납품 {what}",
+            value=value,
+            unit=unit,
+            note=note,
         )
         for what, value, unit, note in (
             ("단가", price, "원/kg", clauses[1]),
@@ -176,10 +202,17 @@ def _purchase_contract(plan: FarmPlan, day: date, extension: str, ledger: Ledger
     supplier = rng.choice(_SUPPLIERS)
     plants, price = rng.randrange(2_400, 9_000, 100), rng.randrange(380, 1_450, 10)
     total = won(plants * price)
-    note = f"모종 {won(plants)}주를 한 주에 {won(price)}원, 모두 {total}원에 산다."
+    note = f"모종 {won(plants)}주를 1주당 {won(price)}원, 모두 {total}원에 산다."
     event = ledger.add(
-        date=day.isoformat(), kind="contract", house=house.name, author=author, path=path,
-        subject=f"{house.crop} 모종 구매 금액", value=total, unit="원", note=note,
+        date=day.isoformat(),
+        kind="contract",
+        house=house.name,
+        author=author,
+        path=path,
+        subject=f"{house.crop} 모종 구매 금액",
+        value=total,
+        unit="원",
+        note=note,
     )
     rows: tuple[tuple[Cell, ...], ...] = (
         ("품목", f"{house.crop} {house.cultivar} 모종"),
@@ -211,8 +244,15 @@ def _inspection(plan: FarmPlan, day: date, extension: str, ledger: Ledger) -> Sa
         rows.append((house.label, item, f"{value}{unit}", verdict))
         events.append(
             ledger.add(
-                date=day.isoformat(), kind="inspection", subject=item, path=path, house=house.name,
-                author=author, value=value, unit=unit, note=f"{house.label} {item} {value}{unit}, {verdict}",
+                date=day.isoformat(),
+                kind="inspection",
+                subject=item,
+                path=path,
+                house=house.name,
+                author=author,
+                value=value,
+                unit=unit,
+                note=f"{house.label} {item} {value}{unit}, {verdict}",
             )
         )
     sections = (
@@ -227,8 +267,9 @@ def _power_cut_report(plan: FarmPlan, cut: PowerCut, ledger: Ledger) -> SampleFi
     rng = stream(plan.farm.farm_id, "power-cut", cut.day)
     author = _author(plan, rng)
     path = f"시설/{cut.day.isoformat()}_정전대응보고.docx"
-    delay, minutes, reading = rng.randint(3, 14), str(cut.minutes), number(cut.temperature)
+    delay, minutes, reading = rng.randint(3, 14), str(cut.minutes), f"{cut.temperature:.1f}"
     extreme = "최고" if cut.day.month in (6, 7, 8) else "최저"
+    outage = particles(f"{cut.cause}(으로/로) {minutes}분 동안 정전되었다.")
     steps = (
         f"정전을 알아차린 뒤 {delay}분 만에 비상발전기를 돌렸다.",
         "양액 펌프와 순환펌프, 제어기 순서로 전원을 넣었다.",
@@ -236,18 +277,25 @@ def _power_cut_report(plan: FarmPlan, cut: PowerCut, ledger: Ledger) -> SampleFi
         "복전 뒤 제어기 시각과 급액 일정을 다시 맞추었다.",
     )
     facts = (
-        ("power_cut", "정전 시간", minutes, "분", f"{cut.cause}로 {minutes}분 동안 정전되었다."),
+        ("power_cut", "정전 시간", minutes, "분", outage),
         ("power_cut_response", "발전기 기동까지 걸린 시간", str(delay), "분", steps[0]),
     )
     events = [
         ledger.add(
-            date=cut.day.isoformat(), kind=kind, house=cut.house.name, author=author, path=path,
-            subject=subject, value=value, unit=unit, note=note,
+            date=cut.day.isoformat(),
+            kind=kind,
+            house=cut.house.name,
+            author=author,
+            path=path,
+            subject=subject,
+            value=value,
+            unit=unit,
+            note=note,
         )
         for kind, subject, value, unit, note in facts
     ]
     sections = (
-        Section("개요", (Paragraph(expand(rng, "{cause}(으로/로) {minutes}분 동안 정전되었다.", cause=cut.cause, minutes=minutes)),)),
+        Section("개요", (Paragraph(outage),)),
         Section("대응 순서", (Bullets(steps, ordered=True),)),
         Section("보완할 점", (Paragraph("정전 경보를 휴대전화 두 대로 나누어 받고, 발전기 연료를 달마다 점검한다."),)),
     )

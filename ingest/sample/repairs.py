@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ingest.sample.events import Ledger
 from ingest.sample.farm_plan import FarmPlan, Repair
-from ingest.sample.korean import won
+from ingest.sample.korean import particles, won
 from ingest.sample.model import SYNTHETIC_LABEL, Cell, Document, Paragraph, SampleFile, Section, Table
 
 
@@ -22,12 +22,12 @@ def _cost_rows(repair: Repair) -> tuple[tuple[Cell, ...], ...]:
 def _sections(repair: Repair, vendor: str) -> tuple[Section, ...]:
     fault = repair.fault
     summary = (
-        f"{repair.house.label}의 {fault.equipment} 원인은 {fault.cause}이었다. "
+        f"{repair.house.label}의 {fault.equipment} 원인은 {particles(fault.cause + '(이었다/였다)')}. "
         f"부품비는 {won(repair.parts_won)}원, 멈춘 시간은 {repair.downtime_hours}시간이다."
     )
     return (
         Section("증상", (Paragraph(fault.symptom),)),
-        Section("점검과 원인", (Paragraph(f"{fault.check} 원인은 {fault.cause}(으)로 보았다."),)),
+        Section("점검과 원인", (Paragraph(f"{fault.check} 원인은 {particles(fault.cause + '(으로/로)')} 보았다."),)),
         Section("조치", (Paragraph(f"{vendor} {repair.technician}가 {fault.fix} {fault.after}"),)),
         Section("비용과 시간", (Table(("항목", "내용"), _cost_rows(repair)), Paragraph(summary))),
     )
@@ -43,8 +43,14 @@ def _record(repair: Repair, ledger: Ledger) -> None:
     )
     for kind, subject, value, unit in facts:
         ledger.add(
-            date=repair.day.isoformat(), kind=kind, subject=subject, path=repair.path,
-            house=repair.house.name, author=repair.author, value=value, unit=unit,
+            date=repair.day.isoformat(),
+            kind=kind,
+            subject=subject,
+            path=repair.path,
+            house=repair.house.name,
+            author=repair.author,
+            value=value,
+            unit=unit,
             note=f"{repair.house.label} {equipment}: {repair.fault.cause}",
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import date
 
 from ingest.sample import worklog_phrases as phrases
 from ingest.sample.events import Ledger
@@ -27,8 +27,18 @@ from ingest.sample.office_papers import meeting_quarter
 _SEASONS = {12: "winter", 1: "winter", 2: "winter", 3: "spring", 4: "spring", 5: "spring"}
 _SEASONS |= {6: "summer", 7: "summer", 8: "summer", 9: "autumn", 10: "autumn", 11: "autumn"}
 _OUTDOOR_RANGE = {
-    1: (-9, 4), 2: (-7, 7), 3: (-1, 13), 4: (5, 19), 5: (11, 24), 6: (17, 28),
-    7: (22, 31), 8: (22, 32), 9: (16, 27), 10: (8, 21), 11: (1, 14), 12: (-6, 6),
+    1: (-9, 4),
+    2: (-7, 7),
+    3: (-1, 13),
+    4: (5, 19),
+    5: (11, 24),
+    6: (17, 28),
+    7: (22, 31),
+    8: (22, 32),
+    9: (16, 27),
+    10: (8, 21),
+    11: (1, 14),
+    12: (-6, 6),
 }
 _DISEASE_ENDING = "병"
 _NOT_ON_TRAPS = ("점박이응애", "파밤나방", "배추좀나방", "벼룩잎벌레")
@@ -61,9 +71,7 @@ class _Draft:
     def tell(self, house: House, sentence: str) -> None:
         self.by_house.setdefault(house.name, []).append(sentence)
 
-    def record(
-        self, kind: str, house: House | None, subject: str, note: str, value: str = "", unit: str = ""
-    ) -> None:
+    def record(self, kind: str, house: House | None, subject: str, note: str, value: str = "", unit: str = "") -> None:
         self.ledger.add(
             date=self.day.isoformat(),
             kind=kind,
@@ -119,13 +127,15 @@ def _set_points(draft: _Draft) -> None:
 
 def _tasks(draft: _Draft, house: House, count: int) -> None:
     options = phrases.TASKS[house.crop].get(stage_label(house, draft.day), ())
+    if draft.plan.awaits_harvest(house, draft.day):
+        options = tuple(template for template in options if "땄" not in template)
     for template in draft.rng.sample(options, min(count, len(options))):
         draft.tell(house, draft.say(template, house))
 
 
 def _harvest(draft: _Draft, house: House) -> None:
     expected = daily_harvest(house, draft.day) * _PICKING_DAYS
-    if expected < 1:
+    if expected < 1 or draft.plan.awaits_harvest(house, draft.day):
         return
     kg = str(max(1, round(expected * draft.rng.uniform(0.85, 1.15))))
     text = draft.say(draft.rng.choice(phrases.HARVEST), house, kg=kg)
@@ -138,9 +148,7 @@ def _drain(draft: _Draft, house: House) -> None:
     if reading is None:
         return
     ec, ph, rate, drain_ec = (f"{v:.{n}f}" for v, n in zip(reading, (2, 1, 1, 2), strict=True))
-    text = draft.say(
-        draft.rng.choice(phrases.DRAIN), house, ec=ec, ph=ph, drain=rate, drain_ec=drain_ec
-    )
+    text = draft.say(draft.rng.choice(phrases.DRAIN), house, ec=ec, ph=ph, drain=rate, drain_ec=drain_ec)
     draft.tell(house, text)
     draft.record("drain_rate_day", house, "배액률", text, rate, "%")
 
@@ -168,10 +176,13 @@ def _treatments(draft: _Draft) -> None:
         subject = f"{spray.pest} 방제({product.item}, 상표 {product.brand})"
         draft.record("spray", house, subject, text, product.dilution, "배")
         if daily_harvest(house, draft.day) >= 1:
-            waiting = int(product.days_before_harvest)
-            next_day = _korean_day(draft.day + timedelta(days=waiting + 1))
-            care = draft.rng.choice(phrases.SPRAY_CARE)
-            draft.treatment.append(draft.say(care, house, phi=str(waiting), next_harvest=next_day))
+            care = draft.say(
+                draft.rng.choice(phrases.SPRAY_CARE),
+                house,
+                phi=product.days_before_harvest,
+                next_harvest=_korean_day(spray.harvest_from),
+            )
+            draft.treatment.append(care)
         else:
             draft.treatment.append(draft.say(draft.rng.choice(phrases.SPRAY_CARE_NO_PICKING), house))
 
@@ -244,7 +255,7 @@ def _facility_bank(house: House, day: date) -> tuple[str, ...]:
 def _facility(draft: _Draft, houses: list[House]) -> None:
     growing = [house for house in houses if is_growing(house, draft.day)]
     told: set[str] = set()
-    for house in draft.rng.choices(growing, k=draft.rng.choice((2, 2, 3))) if growing else ():
+    for house in draft.rng.choices(growing, k=draft.rng.choice((1, 2, 2))) if growing else ():
         template = draft.rng.choice([t for t in _facility_bank(house, draft.day) if t not in told])
         told.add(template)
         night_low = f"{house.night_temp - draft.rng.uniform(0.2, 1.6):.1f}"
@@ -256,9 +267,7 @@ def _coming(draft: _Draft, houses: list[House]) -> None:
     following = "금" if draft.day.weekday() in (1, 2) else "화"
     names = [name for name, _, _ in draft.plan.farm.authors]
     for template in draft.rng.sample(phrases.NEXT, draft.rng.choice((1, 2))):
-        sentence = draft.say(
-            template, draft.rng.choice(growing), weekday=following, author=draft.rng.choice(names)
-        )
+        sentence = draft.say(template, draft.rng.choice(growing), weekday=following, author=draft.rng.choice(names))
         draft.coming.append(sentence)
     quarter = meeting_quarter(draft.plan, draft.day)
     if quarter:
@@ -282,7 +291,7 @@ def _write_parts(draft: _Draft) -> list[House]:
     houses = _houses_of_day(draft)
     measured = draft.rng.sample(houses, min(len(houses), draft.rng.choice((1, 2))))
     for house in houses:
-        _tasks(draft, house, draft.rng.choice((1, 2, 2)))
+        _tasks(draft, house, draft.rng.choice((1, 1, 2)))
         _harvest(draft, house)
         if house in measured:
             _drain(draft, house)

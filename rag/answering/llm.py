@@ -20,6 +20,7 @@ class LlmAnswerer:
 
     def __init__(self, model: LocalModel, *, max_tokens: int, timeout_s: float, temperature: float = 0.0) -> None:
         self._model = model
+        self.name = model.name
         self._max_tokens = max_tokens
         self._temperature = temperature
         self._timeout_s = timeout_s

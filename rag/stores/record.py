@@ -41,7 +41,8 @@ CREATE TABLE IF NOT EXISTS chunks (
 CREATE INDEX IF NOT EXISTS chunks_doc ON chunks (doc_id, level, ordinal);
 CREATE TABLE IF NOT EXISTS sentences (
   chunk_id TEXT NOT NULL REFERENCES chunks ON DELETE CASCADE, ordinal INTEGER NOT NULL,
-  start INTEGER NOT NULL, end INTEGER NOT NULL, vector BLOB NOT NULL, PRIMARY KEY (chunk_id, ordinal));
+  start INTEGER NOT NULL, end INTEGER NOT NULL, tokens TEXT NOT NULL, vector BLOB NOT NULL,
+  PRIMARY KEY (chunk_id, ordinal));
 CREATE TABLE IF NOT EXISTS mentions (
   chunk_id TEXT NOT NULL REFERENCES chunks ON DELETE CASCADE, entity TEXT NOT NULL, type TEXT NOT NULL,
   count INTEGER NOT NULL, in_title INTEGER NOT NULL, PRIMARY KEY (chunk_id, entity));
@@ -94,12 +95,13 @@ class ChunkRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentenceRow:
-    """A sentence of a paragraph chunk with its vector."""
+    """A sentence of a paragraph chunk with its BM25 tokens and its vector."""
 
     chunk_id: str
     ordinal: int
     start: int
     end: int
+    tokens: tuple[str, ...]
     vector: Float16
 
 
@@ -307,8 +309,18 @@ class ScopeRecord:
                 ],
             )
             db.executemany(
-                "INSERT INTO sentences VALUES (?,?,?,?,?)",
-                [(s.chunk_id, s.ordinal, s.start, s.end, s.vector.tobytes()) for s in sentences],
+                "INSERT INTO sentences VALUES (?,?,?,?,?,?)",
+                [
+                    (
+                        s.chunk_id,
+                        s.ordinal,
+                        s.start,
+                        s.end,
+                        json.dumps(s.tokens, ensure_ascii=False),
+                        s.vector.tobytes(),
+                    )
+                    for s in sentences
+                ],
             )
             db.executemany(
                 "INSERT INTO mentions VALUES (?,?,?,?,?)",
@@ -373,11 +385,11 @@ class ScopeRecord:
         )
 
     def sentence_rows(self) -> list[sqlite3.Row]:
-        """chunk_id, start, end, vector of all sentences, by document, chunk and position."""
+        """chunk_id, start, end, tokens, vector of all sentences, by document, chunk and position."""
         return (
             self._connect()
             .execute(
-                "SELECT s.chunk_id, s.start, s.end, s.vector FROM sentences s JOIN chunks c USING (chunk_id) "
+                "SELECT s.chunk_id, s.start, s.end, s.tokens, s.vector FROM sentences s JOIN chunks c USING (chunk_id) "
                 "ORDER BY c.doc_id, c.ordinal, s.ordinal"
             )
             .fetchall()

@@ -7,7 +7,7 @@ or the new one, never half of one. The name is the record's digest, so equal con
 |---|---|
 | ``vectors_G2.npy`` | float32 (chunks, dim), unit rows, by document and ordinal |
 | ``sentences.npy`` | float32 (sentences, dim), unit rows |
-| ``rows.json`` | chunk ids and document of each row, sentence spans, documents' filter fields |
+| ``rows.json`` | chunk ids and document of each row, sentence spans and tokens, documents' filter fields |
 | ``graph.json`` | mentions and relations by chunk row |
 | ``tokens.json`` | BM25 tokens by chunk row |
 | ``bm25_G2/`` | BM25 index of the scope's *view* (public ∪ own), with the digest of the public part |
@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.embedding import unit_rows
-from rag.schema import Level
+from rag.schema import Level, SentenceRecord
 from rag.stores.record import ScopeRecord
 
 FloatMatrix = npt.NDArray[np.float32]
@@ -69,8 +69,7 @@ class Snapshot:
     folder: Path
     documents: tuple[DocumentFacts, ...]
     levels: dict[Level, LevelRows]
-    sentence_chunk: tuple[str, ...]
-    sentence_span: tuple[tuple[int, int], ...]
+    sentences: dict[str, tuple[SentenceRecord, ...]]
     sentence_vectors: FloatMatrix
 
 
@@ -141,7 +140,7 @@ def _write_files(record: ScopeRecord, folder: Path, dim: int) -> None:
         }
     sentences = record.sentence_rows()
     np.save(folder / "sentences.npy", _matrix([s["vector"] for s in sentences], dim))
-    rows["sentences"] = [[s["chunk_id"], s["start"], s["end"]] for s in sentences]
+    rows["sentences"] = [[s["chunk_id"], s["start"], s["end"], json.loads(s["tokens"])] for s in sentences]
     for name, content in (("rows.json", rows), ("graph.json", graph), ("tokens.json", tokens)):
         (folder / name).write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
 
@@ -183,7 +182,14 @@ def open_snapshot(record: ScopeRecord) -> Snapshot | None:
             for i, t, k, c, a, f, h, d in rows["documents"]
         ),
         levels,
-        tuple(s[0] for s in rows["sentences"]),
-        tuple((s[1], s[2]) for s in rows["sentences"]),
+        _by_chunk(rows["sentences"]),
         np.load(folder / "sentences.npy", mmap_mode="r"),
     )
+
+
+def _by_chunk(rows: list[Any]) -> dict[str, tuple[SentenceRecord, ...]]:
+    found: dict[str, list[SentenceRecord]] = {}
+    for row, (chunk_id, start, end, tokens) in enumerate(rows):
+        record = SentenceRecord(chunk_id=chunk_id, start=start, end=end, tokens=tuple(tokens), row=row)
+        found.setdefault(chunk_id, []).append(record)
+    return {chunk_id: tuple(records) for chunk_id, records in found.items()}

@@ -6,8 +6,10 @@ A view is immutable; :class:`Views` hands out the present one and notices new sn
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +20,7 @@ import numpy.typing as npt
 from rag.errors import StoreError
 from rag.schema import ChunkRecord, DocFilter, Level, Scope, SentenceRecord
 from rag.stores.bm25_index import Bm25Index
+from rag.stores.catalogue import Catalogue
 from rag.stores.graph_index import GraphIndex
 from rag.stores.record import ScopeRecord, scope_folder
 from rag.stores.snapshot import INDEXED_LEVELS, DocumentFacts, Snapshot, current_digest, open_snapshot
@@ -60,13 +63,16 @@ class View:
         self._snapshots = tuple(snapshots)
 
     @cached_property
-    def _sentences(self) -> dict[str, list[tuple[int, int, int, int]]]:
-        """chunk id → (snapshot, row, start, end) of its sentences."""
-        found: dict[str, list[tuple[int, int, int, int]]] = {}
-        for part, snapshot in enumerate(self._snapshots):
-            for row, (chunk_id, (start, end)) in enumerate(zip(snapshot.sentence_chunk, snapshot.sentence_span)):
-                found.setdefault(chunk_id, []).append((part, row, start, end))
-        return found
+    def idf(self) -> Mapping[str, float]:
+        """BM25 idf = ln(1 + (N − df + 0.5)/(df + 0.5)) of every token at paragraph level."""
+        rows = [tokens for snapshot in self._snapshots for tokens in snapshot.levels["G2"].tokens]
+        df = Counter(token for tokens in rows for token in set(tokens))
+        return {token: math.log(1 + (len(rows) - n + 0.5) / (n + 0.5)) for token, n in df.items()}
+
+    @cached_property
+    def catalogue(self) -> Catalogue:
+        """What is on file."""
+        return Catalogue.of(self.documents, self.digest)
 
     def mask(self, level: Level, wanted: DocFilter) -> Mask | None:
         """Rows whose document passes the filter; None when nothing is filtered."""
@@ -85,17 +91,35 @@ class View:
                 found.update(record.chunks(wanted))
         return found
 
-    def sentences(self, chunk: ChunkRecord) -> tuple[list[SentenceRecord], npt.NDArray[np.float32]]:
-        """Sentences of a chunk and their unit vectors, shape (sentences, dim)."""
-        rows = self._sentences.get(chunk.chunk_id, [])
-        records = [
-            SentenceRecord(chunk_id=chunk.chunk_id, start=start, end=end, text=chunk.text[start:end], row=row)
-            for _, row, start, end in rows
-        ]
-        if not rows:
-            return records, np.empty((0, 1), np.float32)
-        part = rows[0][0]
-        return records, np.asarray(self._snapshots[part].sentence_vectors[[row for _, row, _, _ in rows]])
+    @cached_property
+    def _tokens(self) -> dict[str, tuple[str, ...]]:
+        return {
+            chunk_id: tokens
+            for snapshot in self._snapshots
+            for rows in snapshot.levels.values()
+            for chunk_id, tokens in zip(rows.chunk_ids, rows.tokens, strict=True)
+        }
+
+    def chunk_tokens(self, chunk_id: str) -> tuple[str, ...]:
+        """BM25 tokens of a chunk with its headings."""
+        return self._tokens.get(chunk_id, ())
+
+    def entities_of(self, chunk_id: str) -> frozenset[str]:
+        """Entities that a paragraph or its headings name."""
+        level = self.levels["G2"]
+        row = level.row_of.get(chunk_id)
+        if row is None:
+            return frozenset()
+        start, end = level.graph.mentions.indptr[row : row + 2]
+        return frozenset(level.graph.entities[e] for e in level.graph.mentions.indices[start:end])
+
+    def sentences(self, chunk_id: str) -> tuple[tuple[SentenceRecord, ...], npt.NDArray[np.float32]]:
+        """Sentences of a paragraph chunk and their unit vectors, shape (sentences, dim)."""
+        for snapshot in self._snapshots:
+            records = snapshot.sentences.get(chunk_id)
+            if records:
+                return records, np.asarray(snapshot.sentence_vectors[[record.row for record in records]])
+        return (), np.empty((0, 0), np.float32)
 
 
 def _passes(document: DocumentFacts, wanted: DocFilter) -> bool:
@@ -159,10 +183,14 @@ def view_bm25(level: Level, snapshots: Sequence[Snapshot], *, save: bool = False
 
 
 class Views:
-    """Hands out the present view of a scope; reopens when a snapshot was replaced. Thread-safe."""
+    """Hands out the present view of a scope; reopens when a snapshot was replaced. Thread-safe.
 
-    def __init__(self, store: Path) -> None:
+    ``components`` are the manifest entries of the running encoder, tokenizer … that an index must have been built with.
+    """
+
+    def __init__(self, store: Path, components: Mapping[str, str]) -> None:
         self.store = store
+        self._components = dict(components)
         self._lock = threading.Lock()
         self._records: dict[str, ScopeRecord] = {}
         self._views: dict[tuple[str, ...], tuple[tuple[str | None, ...], View]] = {}
@@ -172,6 +200,7 @@ class Views:
 
         Raises:
             StoreError: nothing was indexed yet for any visible scope.
+            IndexMismatch: an index was built with other components.
         """
         with self._lock:
             records = [record for record in map(self._record, scope.visible) if record is not None]
@@ -179,6 +208,8 @@ class Views:
             cached = self._views.get(scope.visible)
             if cached is not None and cached[0] == state:
                 return cached[1]
+            for record in records:
+                record.check_manifest(self._components)
             snapshots = [snapshot for snapshot in map(open_snapshot, records) if snapshot is not None]
             if not snapshots:
                 raise StoreError(

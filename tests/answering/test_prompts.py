@@ -40,7 +40,9 @@ def test_the_whole_prompt_reads_like_this() -> None:
     user, used = prompt([passage(1, "EC를 낮춘다."), passage(2, "물을 늘린다.", title="일지", section="")])
     assert used == 2
     assert user == (
-        "<근거 1> 지침 > 급액\nEC를 낮춘다.\n</근거 1>\n\n<근거 2> 일지\n물을 늘린다.\n</근거 2>\n\n질문: 수확 후기 EC는?"
+        "<근거 1> 지침 > 급액\nEC를 낮춘다.\n</근거 1>\n\n"
+        "<근거 2> 일지\n물을 늘린다.\n</근거 2>\n\n"
+        "질문: 수확 후기 EC는?"
     )
     assert NOT_FOUND in SYSTEM
 
@@ -87,7 +89,7 @@ def test_a_control_token_never_comes_through(token: str) -> None:
     user, _ = prompt([passage(1, hostile, title=hostile, section=hostile)], question=hostile)
     own_delimiter = token == "</근거 1>"
     assert user.count(token) == (1 if own_delimiter else 0)
-    assert neutralise(token)[0] + neutralise(token)[2:] == token
+    assert neutralise(token).replace(" ", "") == token.replace(" ", "")
 
 
 @pytest.mark.parametrize("text", ["EC <1.5 dS/m", "pH < 6", "20 <= 온도", "표 [1] 참고", "<표 3>", "딸기·토마토 (2동)"])

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag.errors import ProfileError, ScopeViolation
@@ -21,6 +21,8 @@ def result(channel: str, *chunk_ids: str, scope_id: str = "public") -> ChannelRe
     )
     return ChannelResult(channel=channel, status="ok" if hits else "empty", hits=hits)
 
+
+unhurried = settings(deadline=None)  # a busy machine is not a failure
 
 WEIGHTS = Weights({VECTOR: 0.5, BM25: 0.3, GRAPH: 0.2})
 THREE = [result(VECTOR, "a", "b", "c"), result(BM25, "b", "a"), result(GRAPH, "c")]
@@ -112,12 +114,15 @@ def test_one_chunk_under_two_scopes_stops_the_answer() -> None:
 
 rankings = st.lists(st.sampled_from("abcdefgh"), unique=True)
 some_results = st.lists(st.builds(lambda c, ids: result(c, *ids), st.sampled_from(CHANNELS), rankings), max_size=6)
-some_weights = st.tuples(*[st.integers(0, 10)] * 3).filter(any).map(
-    lambda parts: Weights({c: part / sum(parts) for c, part in zip(CHANNELS, parts, strict=True)})
+some_weights = (
+    st.tuples(*[st.integers(0, 10)] * 3)
+    .filter(any)
+    .map(lambda parts: Weights({c: part / sum(parts) for c, part in zip(CHANNELS, parts, strict=True)}))
 )
 some_rrf_k = st.integers(1, 100)
 
 
+@unhurried
 @given(some_results, some_weights, some_rrf_k)
 def test_agrees_with_the_sum_written_out(results: list[ChannelResult], weights: Weights, rrf_k: int) -> None:
     expected = {
@@ -130,6 +135,7 @@ def test_agrees_with_the_sum_written_out(results: list[ChannelResult], weights: 
     assert fused == pytest.approx({chunk_id: score for chunk_id, score in expected.items() if score > 0}, rel=1e-12)
 
 
+@unhurried
 @given(st.data(), some_results, some_weights, some_rrf_k)
 def test_order_of_results_does_not_matter(
     data: st.DataObject, results: list[ChannelResult], weights: Weights, rrf_k: int
@@ -137,10 +143,9 @@ def test_order_of_results_does_not_matter(
     assert fuse(data.draw(st.permutations(results)), weights, rrf_k) == fuse(results, weights, rrf_k)
 
 
+@unhurried
 @given(some_results, some_weights, some_rrf_k)
-def test_every_score_is_explained_by_its_votes(
-    results: list[ChannelResult], weights: Weights, rrf_k: int
-) -> None:
+def test_every_score_is_explained_by_its_votes(results: list[ChannelResult], weights: Weights, rrf_k: int) -> None:
     fused = fuse(results, weights, rrf_k)
     assert fused == sorted(fused, key=lambda hit: (-hit.score, hit.chunk_id))
     for hit in fused:
@@ -153,6 +158,7 @@ def test_every_score_is_explained_by_its_votes(
         Evidence(chunk=chunk, score=hit.score, votes=hit.votes)
 
 
+@unhurried
 @given(st.permutations("abcd"), st.permutations("abcd"), some_rrf_k)
 def test_rising_in_one_list_raises_the_score(one: list[str], other: list[str], rrf_k: int) -> None:
     weights = Weights({VECTOR: 0.5, BM25: 0.5})
@@ -165,6 +171,7 @@ def test_rising_in_one_list_raises_the_score(one: list[str], other: list[str], r
     assert all(after[chunk_id] < before[chunk_id] for chunk_id in one[:-1])
 
 
+@unhurried
 @given(some_results, some_weights, some_rrf_k)
 def test_raw_hits_are_untouched(results: list[ChannelResult], weights: Weights, rrf_k: int) -> None:
     copies = [replace(r, hits=tuple(replace(hit) for hit in r.hits)) for r in results]

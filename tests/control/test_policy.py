@@ -32,14 +32,10 @@ FILTERS = DocFilter(authors=("김주임",))
 
 def plan_for(effort: Effort, levels: tuple[Level, ...]) -> tuple[RetrievalPlan, tuple[Decision, ...]]:
     features = QueryFeatures(effort=effort, reasons={"effort": "effort.length: 어절 3개"})
-    return make_plan(
-        features, PROFILE, TABLE.effort[effort], QUERIES, SCOPE, FILTERS, 2.5, available_levels=levels
-    )
+    return make_plan(features, PROFILE, TABLE.effort[effort], QUERIES, SCOPE, FILTERS, 2.5, available_levels=levels)
 
 
-@pytest.mark.parametrize(
-    ("effort", "level", "top_k"), [("low", "G1", 7), ("medium", "G2", 8), ("high", "G3", 10)]
-)
+@pytest.mark.parametrize(("effort", "level", "top_k"), [("low", "G1", 7), ("medium", "G2", 8), ("high", "G3", 10)])
 def test_each_part_comes_from_its_source(effort: Effort, level: Level, top_k: int) -> None:
     plan, decisions = plan_for(effort, ("G1", "G2", "G3"))
     assert (plan.granularity, plan.top_k) == (level, top_k)

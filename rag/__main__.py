@@ -1,0 +1,58 @@
+"""``python -m rag "질문"``: ask on the terminal.
+
+Exit codes: 0 answered; 1 refused (nothing on file supports an answer); 2 wrong usage, question or setting;
+3 the index is missing, busy, damaged or built by other components.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from rag.assembly import build_pipeline
+from rag.errors import IndexMismatch, RagError, StoreError
+from rag.render import as_json, as_text
+from rag.schema import Query, Scope
+from rag.settings import load_settings, parse_now
+from rag.weighting import ADAPTIVE, SYSTEMS
+
+
+def _arguments(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m rag", description="농장 자료에 묻고 근거가 달린 답을 받습니다.")
+    parser.add_argument("question", help="질문")
+    parser.add_argument("--farm", metavar="ID", help="이 농장의 자료도 봅니다 (없으면 공용 자료만)")
+    parser.add_argument("--store", type=Path, help="저장 폴더 (기본: 설정의 store)")
+    parser.add_argument("--now", metavar="T", help="질문 시각, 예: 2026-12-01 또는 2026-12-01T09:00")
+    parser.add_argument("--choice", type=int, metavar="N", help="되묻는 질문에 대한 답의 번호")
+    parser.add_argument("--system", choices=[s for s in SYSTEMS], default=ADAPTIVE, help="가중치 방식")
+    parser.add_argument("--model", type=Path, help="GGUF 모델 파일 (기본: 설정의 model)")
+    parser.add_argument("--explain", action="store_true", help="모든 단계를 보입니다")
+    parser.add_argument("--json", action="store_true", help="JSON 으로 출력")
+    return parser.parse_args(argv)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Ask one question; returns the exit code."""
+    args = _arguments(argv)
+    try:
+        settings = load_settings(store=args.store, model=args.model)
+        asked_at = parse_now(args.now, settings.zone) if args.now else settings.now()
+        query = Query(text=args.question, scope=Scope(farm_id=args.farm), asked_at=asked_at)
+        result = build_pipeline(settings).ask(query, system=args.system)
+    except (StoreError, IndexMismatch) as error:
+        print(error, file=sys.stderr)
+        return 3
+    except RagError as error:
+        print(error, file=sys.stderr)
+        return 2
+    if args.json:
+        print(json.dumps(as_json(result), ensure_ascii=False, indent=2))
+    else:
+        print(as_text(result, explain=args.explain))
+    return 1 if result.answer.refused else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

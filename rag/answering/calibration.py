@@ -1,0 +1,80 @@
+"""Levels that belong to an encoder: the citation threshold and the refusal model, read from ``answering.v1.json``.
+
+Another encoder's levels are refused: cosines of two encoders are not on one scale.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from rag.errors import ProfileError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Support:
+    """How well the evidence carries an answer; what the refusal model reads.
+
+    ``cosine``: best question–sentence cosine; ``coverage``: idf-weighted share of the question's words that the chosen
+    sentences and their headings hold, in [0, 1]; ``missing``: share of the question's named terms (crop, pest, cultivar
+    …) that no chosen passage names, in [0, 1]; ``margin``: best relevance minus the median one.
+    """
+
+    cosine: float
+    coverage: float
+    missing: float
+    margin: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusalModel:
+    """P(the evidence answers) = σ(bias + Σ weight·feature); below ``threshold`` the answer is refused."""
+
+    bias: float
+    cosine: float
+    coverage: float
+    missing: float
+    margin: float
+    threshold: float
+
+    def probability(self, support: Support) -> float:
+        """Estimated probability that the question is answered, in (0, 1)."""
+        z = self.bias + math.fsum(getattr(self, f.name) * getattr(support, f.name) for f in fields(Support))
+        return 1.0 / (1.0 + math.exp(-max(-60.0, min(60.0, z))))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """Levels of one encoder."""
+
+    encoder: str
+    citation_threshold: float
+    refusal: RefusalModel
+
+
+def load_calibration(path: Path, encoder: str) -> Calibration:
+    """Levels of ``encoder``.
+
+    Raises:
+        ProfileError: the file cannot be read, or holds no levels for this encoder; names the encoders it has.
+    """
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+        levels = raw["encoders"]
+        if encoder not in levels:
+            raise ProfileError(
+                f"'{path.name}' 에 임베딩 모델 '{encoder}' 의 기준값이 없습니다(있는 것: {', '.join(sorted(levels))}). "
+                "모델을 되돌리거나 'python -m eval calibrate' 로 기준값을 새로 맞추세요."
+            )
+        mine = levels[encoder]
+        return Calibration(
+            encoder=encoder,
+            citation_threshold=float(mine["citation_threshold"]),
+            refusal=RefusalModel(**{f.name: float(mine["refusal"][f.name]) for f in fields(RefusalModel)}),
+        )
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise ProfileError(
+            f"답변 기준값 파일 '{path}' 을(를) 읽을 수 없습니다: {error!r}. 원래 파일로 되돌려 주세요."
+        ) from error

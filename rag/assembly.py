@@ -1,0 +1,70 @@
+"""The only module that names concrete classes: settings → a ready pipeline."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from rag.answering.calibration import load_calibration
+from rag.answering.extractive import ExtractiveAnswerer
+from rag.answering.llm import LlmAnswerer
+from rag.channels.base import Channel
+from rag.channels.bm25 import Bm25Channel
+from rag.channels.graph import GraphChannel
+from rag.channels.vector import VectorChannel
+from rag.embedding import load_embedder
+from rag.fusion_retriever import Planned, ProfileFusionRetriever
+from rag.llm import LocalModel
+from rag.pipeline import Pipeline
+from rag.profile_table import load_or_builtin
+from rag.schema import Query, Scope
+from rag.settings import Settings
+from rag.stores.view import Views
+from rag.text import korean
+from rag.tracing import Recorder
+from rag.weighting import ADAPTIVE
+
+
+@lru_cache(maxsize=2)
+def local_model(path: Path, n_ctx: int, n_threads: int, n_gpu_layers: int) -> LocalModel:
+    """The process-wide model of a path: one queue for all sessions."""
+    return LocalModel(path, n_ctx=n_ctx, n_threads=n_threads, n_gpu_layers=n_gpu_layers, seed=0)
+
+
+def build_pipeline(settings: Settings, channels: tuple[Channel, ...] | None = None) -> Pipeline:
+    """Everything wired. ``channels`` replaces the default three.
+
+    Raises:
+        RagError: encoder or calibration cannot be loaded.
+        IndexMismatch: an index on disk was built by other components.
+    """
+    embedder = load_embedder(settings.embedder, settings.embedder_threads)
+    views = Views(settings.store, {"embedder": embedder.model_name, "lexicon": korean().lexicon.digest})
+    table, banner = load_or_builtin(settings.profiles)
+    calibration = load_calibration(settings.profiles.with_name("answering.v1.json"), embedder.model_name)
+    llm = None
+    if settings.model is not None:
+        model = local_model(settings.model, settings.n_ctx, settings.n_threads, settings.n_gpu_layers)
+        llm = LlmAnswerer(model, max_tokens=settings.max_answer_tokens, timeout_s=settings.generation_timeout_s)
+    chosen = channels or (VectorChannel(views), Bm25Channel(views), GraphChannel(views))
+
+    def default_plan(text: str) -> Planned:
+        query = Query(text=text, scope=Scope(), asked_at=settings.now())
+        understood = pipeline.understand(query, Recorder())
+        return Planned(
+            plan=understood.plan, profile=understood.profile, fallback=table.default.weights, system=ADAPTIVE
+        )
+
+    pipeline = Pipeline(
+        korean=korean(),
+        embedder=embedder,
+        views=views,
+        table=table,
+        retriever=ProfileFusionRetriever(chosen, views, default_plan),
+        extractive=ExtractiveAnswerer(calibration),
+        citation_threshold=calibration.citation_threshold,
+        llm=llm,
+        channel_timeout_s=settings.channel_timeout_s,
+        banners=(banner,) if banner else (),
+    )
+    return pipeline

