@@ -36,6 +36,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--rebuild", action="store_true", help="보관한 원본으로 색인을 다시 만듭니다")
     parser.add_argument("--now", metavar="T", help="오늘로 볼 날짜, 예: 2026-12-01")
     parser.add_argument("--json", action="store_true", help="한 줄에 파일 하나씩 JSON 으로 출력")
+    parser.add_argument("--quiet", action="store_true", help="실패한 파일만 보입니다")
     args = parser.parse_args(argv)
     if not (args.paths or args.list or args.remove or args.rebuild):
         parser.error("넣을 PATH 나 --list, --remove, --rebuild 가운데 하나를 적어 주세요.")
@@ -87,7 +88,7 @@ def _write(args: argparse.Namespace, settings: Settings, record: ScopeRecord) ->
         files = find_files(args.paths)
         with tqdm(total=len(files), desc=f"색인 {record.scope_id}", unit="파일", disable=args.json) as bar:
             for status in writer.take(files):
-                failed += _report(status, args.json)
+                failed += _report(status, args.json, quiet=args.quiet)
                 bar.update()
     record.sweep_originals()
     refresh(record, public, embedder.dim)

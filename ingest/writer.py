@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,7 +34,7 @@ from rag.stores.record import (
 )
 from rag.stores.snapshot import INDEXED_LEVELS, current_digest, open_snapshot, write_snapshot
 from rag.stores.view import view_bm25
-from rag.text import TOKENIZER_VERSION, Korean, nfc
+from rag.text import TOKENIZER_VERSION, Analysis, Korean, nfc
 
 FileState = Literal["indexed", "updated", "unchanged", "duplicate", "failed"]
 STATE_LABELS: dict[FileState, str] = {
@@ -101,6 +102,53 @@ def find_files(paths: Sequence[Path]) -> list[tuple[Path, str]]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """The analyses of a chunk: its title and headings, and each of its sentences."""
+
+    head: Analysis
+    sentences: tuple[Analysis, ...]
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        return (*self.head.tokens, *(token for sentence in self.sentences for token in sentence.tokens))
+
+    def mentions(self, chunk_id: str) -> Iterator[MentionRow]:
+        counts = Counter((m.name, m.type) for s in self.sentences for m in (*s.mentions, *s.compounds))
+        titled = {(m.name, m.type) for m in (*self.head.mentions, *self.head.compounds)}
+        seen: set[str] = set()
+        for name, kind in sorted({*counts, *titled}):
+            if name not in seen:  # a name has one type; the first in order wins
+                seen.add(name)
+                count = counts[(name, kind)]
+                yield MentionRow(
+                    chunk_id=chunk_id, entity=name, type=kind, count=count, in_title=(name, kind) in titled
+                )
+
+    def relations(self, chunk: Chunk) -> Iterator[RelationRow]:
+        for span, analysis in zip(chunk.sentences, self.sentences, strict=True):
+            sentence = chunk.text[span.start : span.end]
+            for head, relation, tail, confidence in relations_in(sentence, analysis.mentions):
+                yield RelationRow(
+                    chunk_id=chunk.chunk_id, head=head, relation=relation, tail=tail, confidence=confidence
+                )
+
+
+def _chunk_row(chunk: Chunk, tokens: tuple[str, ...], vector: np.ndarray[Any, np.dtype[np.float16]] | None) -> ChunkRow:
+    return ChunkRow(
+        chunk_id=chunk.chunk_id,
+        level=chunk.level,
+        ordinal=chunk.ordinal,
+        parent_id=chunk.parent_id,
+        section=chunk.section,
+        locator=chunk.locator,
+        text=chunk.text,
+        n_tokens=chunk.n_tokens,
+        tokens=tokens,
+        vector=vector,
+    )
+
+
 class Writer:
     """Takes files into one scope. Use inside ``record.writer()``."""
 
@@ -122,6 +170,7 @@ class Writer:
         self._limit = limit_bytes
         self._public = public
         self._today = today
+        self._analyse = lru_cache(maxsize=20_000)(korean.analyse)
 
     def prepare(self) -> None:
         """Check or set the manifest before the first file.
@@ -227,69 +276,45 @@ class Writer:
     def _store(self, document: DocumentRow, chunks: Sequence[Chunk]) -> None:
         embedded = [chunk for chunk in chunks if chunk.level in INDEXED_LEVELS]
         vectors = self._encode([passage_text(document.title, c.section, c.text) for c in embedded])
-        vector_of = {chunk.chunk_id: vector for chunk, vector in zip(embedded, vectors)}
-        paragraphs = [chunk for chunk in chunks if chunk.level == "G2"]
+        vector_of = {chunk.chunk_id: vector for chunk, vector in zip(embedded, vectors, strict=True)}
+        readings = {chunk.chunk_id: self._read(document.title, chunk) for chunk in embedded}
+        paragraphs = [chunk for chunk in embedded if chunk.level == "G2"]
         spans = [(c, n, s) for c in paragraphs for n, s in enumerate(c.sentences)]
         sentence_vectors = self._encode([c.text[s.start : s.end] for c, _, s in spans])
         self.record.write_document(
             document,
-            [self._chunk_row(document.title, chunk, vector_of.get(chunk.chunk_id)) for chunk in chunks],
+            [
+                _chunk_row(
+                    chunk,
+                    readings[chunk.chunk_id].tokens if chunk.chunk_id in readings else (),
+                    vector_of.get(chunk.chunk_id),
+                )
+                for chunk in chunks
+            ],
             [
                 SentenceRow(
                     chunk_id=c.chunk_id,
                     ordinal=n,
                     start=s.start,
                     end=s.end,
-                    tokens=self._korean.tokens(c.text[s.start : s.end]),
+                    tokens=readings[c.chunk_id].sentences[n].tokens,
                     vector=v,
                 )
-                for (c, n, s), v in zip(spans, sentence_vectors)
+                for (c, n, s), v in zip(spans, sentence_vectors, strict=True)
             ],
-            [mention for chunk in embedded for mention in self._mentions(document.title, chunk)],
-            [relation for chunk in embedded for relation in self._relations(chunk)],
+            [mention for chunk in embedded for mention in readings[chunk.chunk_id].mentions(chunk.chunk_id)],
+            [relation for chunk in embedded for relation in readings[chunk.chunk_id].relations(chunk)],
         )
 
     def _encode(self, texts: Sequence[str]) -> list[np.ndarray[Any, np.dtype[np.float16]]]:
         return list(self._cache.encode(texts, self._embedder).astype(np.float16))
 
-    def _chunk_row(self, title: str, chunk: Chunk, vector: np.ndarray[Any, np.dtype[np.float16]] | None) -> ChunkRow:
-        tokens = self._korean.tokens(passage_text(title, chunk.section, chunk.text)) if vector is not None else ()
-        return ChunkRow(
-            chunk_id=chunk.chunk_id,
-            level=chunk.level,
-            ordinal=chunk.ordinal,
-            parent_id=chunk.parent_id,
-            section=chunk.section,
-            locator=chunk.locator,
-            text=chunk.text,
-            n_tokens=chunk.n_tokens,
-            tokens=tokens,
-            vector=vector,
+    def _read(self, title: str, chunk: Chunk) -> _Reading:
+        """One analysis a sentence; equal sentences and headings are analysed once."""
+        return _Reading(
+            self._analyse(passage_text(title, chunk.section, "")),
+            tuple(self._analyse(chunk.text[s.start : s.end]) for s in chunk.sentences),
         )
-
-    def _mentions(self, title: str, chunk: Chunk) -> Iterator[MentionRow]:
-        body, head = (self._korean.analyse(text) for text in (chunk.text, passage_text(title, chunk.section, "")))
-        counts = Counter((m.name, m.type) for m in (*body.mentions, *body.compounds))
-        titled = {(m.name, m.type) for m in (*head.mentions, *head.compounds)}
-        seen: set[str] = set()
-        for name, kind in sorted({*counts, *titled}):
-            if name not in seen:  # a name has one type; the first in order wins
-                seen.add(name)
-                yield MentionRow(
-                    chunk_id=chunk.chunk_id,
-                    entity=name,
-                    type=kind,
-                    count=counts[(name, kind)],
-                    in_title=(name, kind) in titled,
-                )
-
-    def _relations(self, chunk: Chunk) -> Iterator[RelationRow]:
-        for span in chunk.sentences:
-            sentence = chunk.text[span.start : span.end]
-            for head, relation, tail, confidence in relations_in(sentence, self._korean.analyse(sentence).mentions):
-                yield RelationRow(
-                    chunk_id=chunk.chunk_id, head=head, relation=relation, tail=tail, confidence=confidence
-                )
 
     def rebuild(self, progress: Callable[[FileStatus], None]) -> None:
         """Parse, chunk and embed every kept original again, in one transaction.

@@ -65,6 +65,7 @@ def build_pipeline(settings: Settings, channels: tuple[Channel, ...] | None = No
         citation_threshold=calibration.citation_threshold,
         llm=llm,
         channel_timeout_s=settings.channel_timeout_s,
+        farm_names=settings.farms,
         banners=(banner,) if banner else (),
     )
     return pipeline

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from rag.answering.extractive import Asked, ExtractiveAnswerer, candidates_of, refusal
 from rag.answering.llm import LlmAnswerer
@@ -15,7 +15,7 @@ from rag.errors import GenerationError, SettingsError
 from rag.fusion_retriever import Planned, ProfileFusionRetriever, Retrieved
 from rag.policy import make_plan
 from rag.profile_table import ProfileTable
-from rag.query.features import filters_of, read_question
+from rag.query.features import filters_of, names_another_farm, read_question
 from rag.schema import (
     CHANNEL_LABELS,
     Answer,
@@ -76,6 +76,7 @@ class Pipeline:
         citation_threshold: float,
         llm: LlmAnswerer | None,
         channel_timeout_s: float,
+        farm_names: Mapping[str, str],
         banners: Sequence[str] = (),
     ) -> None:
         self._korean = korean
@@ -87,6 +88,7 @@ class Pipeline:
         self._citation_threshold = citation_threshold
         self._llm = llm
         self._timeout_s = channel_timeout_s
+        self._farm_names = dict(farm_names)
         self._banners = tuple(banners)
 
     def ask(self, query: Query, *, system: str = ADAPTIVE, listener: Listener | None = None) -> Result:
@@ -121,12 +123,12 @@ class Pipeline:
             raise SettingsError("질문이 비어 있습니다. 궁금한 것을 적어 주세요.")
         if len(text) > MAX_QUESTION:
             raise SettingsError(f"질문이 {len(text)}자입니다. {MAX_QUESTION}자 안으로 줄여 주세요.")
+        query = replace(query, text=text)
         view = self.views.get(query.scope)
         with recorder.span("features"):
-            features, analysis = read_question(
-                text, query.asked_at, self._korean, view.catalogue, private=query.scope.farm_id is not None
-            )
-            filters = filters_of(features, view.catalogue)
+            own_farm = self._farm_names.get(query.scope.farm_id or "")
+            features, analysis = read_question(query, self._korean, view.catalogue, own_farm)
+            filters = filters_of(features, query, view.catalogue)
         with recorder.span("profile"):
             profile, reason = self.table.lookup(features.segment, query.asked_at.date())
         recorder.decide("profile", profile.id, reason, segment=segment_key(features.segment))
@@ -191,6 +193,9 @@ class Pipeline:
         self, understood: Understood, evidence: FusedEvidence, recorder: Recorder, listener: Listener
     ) -> Answer:
         top_k = understood.plan.top_k
+        if names_another_farm(understood.features):
+            recorder.decide("answer", "거절", "다른 농장 이름이 들어 있어, 있는지 여부와 상관없이 답하지 않습니다.")
+            return refusal((), self._extractive.name, note="다른 농장의 자료는 볼 수 없습니다.")
         extracted, support = self._extractive.answer(understood.asked, evidence, top_k)
         recorder.decide("answer", "거절" if extracted.refused else "답변", "근거의 세기", support=support)
         if self._llm is None or extracted.refused:

@@ -287,6 +287,7 @@ class DocFilter:
     kinds: tuple[str, ...] = ()
     houses: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()
+    scopes: tuple[str, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -382,6 +383,7 @@ class ChunkRecord:
     kind: str = ""
     crop: str = ""
     date: str = ""
+    author: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

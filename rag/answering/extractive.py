@@ -3,6 +3,7 @@
 Relevance of sentence s in passage c for question q::
 
     rel = COS·(cos(q, s) − cos₀)/SCALE + LEX·lex(q, s) + CTX·lex(q, c) + PLACE/(1 + place of c) − MISS·missing(q, c)
+          − HOUSE·[s names none of the houses of q]
 
 lex is the idf-weighted share of the question's words found in the sentence (or in the passage with its headings);
 missing is the share of the question's named terms that the passage does not name. Sentences are taken greedily; one
@@ -12,7 +13,7 @@ that says nothing new loses REDUNDANCY × its largest cosine above cos₀ with t
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +21,7 @@ import numpy.typing as npt
 
 from rag.answering.calibration import Calibration, Support
 from rag.citations import Candidate, citation_of
-from rag.schema import Answer, CitedSentence, Evidence, FloatVector, FusedEvidence, QueryFeatures
+from rag.schema import PUBLIC, Answer, ChunkRecord, CitedSentence, Evidence, FloatVector, FusedEvidence, QueryFeatures
 from rag.stores.view import View
 
 MAX_SENTENCES = 4
@@ -28,10 +29,11 @@ MAX_CHARACTERS = 380
 NOT_FOUND = "문서에서 찾지 못했습니다."
 # E5 cosines of unrelated pairs lie near 0.78, of relevant ones up to 0.92.
 COSINE_ZERO, COSINE_SCALE = 0.80, 0.10
-COS, LEX, CTX, PLACE, MISS, REDUNDANCY = 1.0, 1.0, 0.6, 0.5, 0.8, 0.6
+COS, LEX, CTX, PLACE, MISS, HOUSE, REDUNDANCY = 1.0, 1.0, 0.6, 0.5, 0.8, 0.8, 0.6
 # A further sentence must come this close to the best one.
 RELATIVE = 0.55
 # Lexicon types whose absence from a passage makes it the wrong passage.
+MONTHLY_KINDS = frozenset({"수확기록", "급액배액요약", "센서요약"})
 HARD_TYPES = frozenset({"작물", "품종", "병", "바이러스", "해충", "생리장해", "생육단계", "농자재", "설비"})
 
 
@@ -70,8 +72,8 @@ class ExtractiveAnswerer:
         support = support_of(asked, chosen, scored)
         if not chosen or self._calibration.refusal.probability(support) < self._calibration.refusal.threshold:
             return refusal(items, self.name), support
-        ordered = sorted(chosen, key=lambda s: (s.place, s.candidate.sentence.start))
-        return Answer(sentences=tuple(map(_cited, ordered)), refused=False, answerer=self.name), support
+        ordered = sorted(chosen, key=lambda s: (_day(s), s.place, s.candidate.sentence.start))
+        return Answer(sentences=tuple(_cited(ordered)), refused=False, answerer=self.name), support
 
 
 def refusal(items: Sequence[Evidence], answerer: str, *, note: str | None = None) -> Answer:
@@ -81,9 +83,29 @@ def refusal(items: Sequence[Evidence], answerer: str, *, note: str | None = None
     return Answer(sentences=(sentence,), refused=True, answerer=answerer, nearby=nearby, notes=(note,) if note else ())
 
 
-def _cited(scored: _Scored) -> CitedSentence:
-    citation = citation_of(scored.candidate, scored.cosine, ("원문 그대로",))
-    return CitedSentence(text=citation.sentence, citations=(citation,))
+def _cited(ordered: Sequence[_Scored]) -> Iterator[CitedSentence]:
+    """Answer sentences; a farm record's sentence opens with its day or title where that changes."""
+    said = ""
+    for scored in ordered:
+        citation = citation_of(scored.candidate, scored.cosine, ("원문 그대로",))
+        lead = lead_of(scored.candidate.chunk)
+        yield CitedSentence(
+            text=f"{lead}: {citation.sentence}" if lead and lead != said else citation.sentence, citations=(citation,)
+        )
+        said = lead
+
+
+def lead_of(chunk: ChunkRecord) -> str:
+    """How a farm record is named before its sentence: "2026-11-24 김주임", a monthly table by its title."""
+    if chunk.scope_id == PUBLIC:
+        return ""
+    return chunk.title if chunk.kind in MONTHLY_KINDS or not chunk.date else f"{chunk.date} {chunk.author}".strip()
+
+
+def _day(scored: _Scored) -> str:
+    """Farm records read by date, public documents by rank."""
+    chunk = scored.candidate.chunk
+    return "" if chunk.scope_id == PUBLIC else chunk.date
 
 
 def candidates_of(view: View, items: Sequence[Evidence]) -> list[tuple[int, Candidate]]:
@@ -113,10 +135,17 @@ def rank_sentences(asked: Asked, items: Sequence[Evidence]) -> list[_Scored]:
             + LEX * _share(weights, candidate.sentence.tokens)
             + CTX * contexts[place]
             + PLACE / (1 + place)
-            - MISS * missing[place],
+            - MISS * missing[place]
+            - HOUSE * _other_house(asked, candidate),
         )
         for (place, candidate), cosine in zip(pairs, cosines, strict=True)
     ]
+
+
+def _other_house(asked: Asked, candidate: Candidate) -> bool:
+    """Whether the question names houses and the sentence none of them."""
+    houses = asked.features.values("house")
+    return bool(houses) and not any(house in candidate.text for house in houses)
 
 
 def _cosines(asked: Asked, candidates: Sequence[Candidate]) -> npt.NDArray[np.float32]:

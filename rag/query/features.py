@@ -7,12 +7,12 @@ order of precedence.
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import date
 
 from rag.query.slots import find_slots
-from rag.schema import DocFilter, Effort, Intent, LengthBucket, QueryFeatures, Slot
+from rag.schema import DocFilter, Effort, Intent, LengthBucket, Query, QueryFeatures, Slot, farm_scope
 from rag.stores.catalogue import Catalogue
-from rag.text import Analysis, Korean, nfc
+from rag.text import Analysis, Korean
 
 _COMPARE = re.compile(
     r"비교|차이|다른\s?점|보다|중\s?(?:에|어느|뭐)|어느\s?(?:쪽|게|것)|뭐가\s?더|어떤\s?게\s?더|vs\.?|difference|compare"
@@ -53,16 +53,18 @@ _STOPWORDS = frozenset(
 
 
 def read_question(
-    text: str, asked_at: datetime, korean: Korean, catalogue: Catalogue, *, private: bool
+    query: Query, korean: Korean, catalogue: Catalogue, own_farm: str | None
 ) -> tuple[QueryFeatures, Analysis]:
-    """Features of a question and the morphological analysis they came from.
+    """Features of a question (NFC text) and the morphological analysis they came from.
 
-    ``private``: a farm asks, so that its own records can be meant.
+    ``own_farm``: display name of the farm that asks. Only a farm's question can mean a farm's records.
     """
-    text = nfc(text)
+    text = query.text
+    private = query.scope.farm_id is not None
     analysis = korean.analyse(text)
-    slots = find_slots(text, analysis.mentions, asked_at.date(), catalogue)
-    keywords = tuple(dict.fromkeys(t for t in analysis.tokens if t not in _STOPWORDS))
+    slots = find_slots(text, analysis.mentions, query.asked_at.date(), catalogue, own_farm)
+    words = (*analysis.tokens, *(word for slot in slots if slot.kind == "date" for word in _date_words(slot.value)))
+    keywords = tuple(dict.fromkeys(t for t in words if t not in _STOPWORDS))
     removed = tuple(dict.fromkeys(t for t in analysis.tokens if t in _STOPWORDS))
     reasons: dict[str, str] = {}
     intent = _intent(text, slots, private, reasons)
@@ -86,6 +88,14 @@ def read_question(
         reasons=reasons,
     )
     return features, analysis
+
+
+def _date_words(value: str) -> list[str]:
+    """Words that dated documents use for a period: 2025년, 3월, and the day where it is one day."""
+    first, last = (date.fromisoformat(part) for part in value.split("/"))
+    if first == last:
+        return [f"{first.year}년", f"{first.month}월", f"{first.day}일", first.isoformat()]
+    return [f"{first.year}년", f"{first.month}월"] if (first.year, first.month) == (last.year, last.month) else []
 
 
 def _intent(text: str, slots: tuple[Slot, ...], private: bool, reasons: dict[str, str]) -> Intent:
@@ -122,24 +132,26 @@ def _effort(intent: Intent, length: LengthBucket, n_entities: int, reasons: dict
     return "medium"
 
 
-def filters_of(features: QueryFeatures, catalogue: Catalogue) -> DocFilter:
-    """Document filter from slots: only for questions about records, only values that are on file.
+def filters_of(features: QueryFeatures, query: Query, catalogue: Catalogue) -> DocFilter:
+    """Document filter from slots, for questions about a farm's records only.
 
-    Several dates ("작년 3월이랑 올해 3월") give the span from the first to the last.
+    Nothing later than the question counts. Several dates ("작년 3월이랑 올해 3월") give the span from first to last.
+    A date, author or house that is not on file stays in the filter: then nothing is found, and nothing is made up.
     """
-    if features.intent != "log_lookup":
+    if features.intent != "log_lookup" or query.scope.farm_id is None:
         return DocFilter()
-    periods = [value.split("/") for value in features.values("date")]
-    first = min((p[0] for p in periods), default=None)
-    last = max((p[1] for p in periods), default=None)
-    authors = tuple(a for a in features.values("author") if a in catalogue.authors)
-    kinds = tuple(k for k in features.values("doc_type") if k in catalogue.kinds)
-    wanted = DocFilter(
-        date_from=datetime.fromisoformat(first).date() if first else None,
-        date_to=datetime.fromisoformat(last).date() if last else None,
-        authors=authors,
-        kinds=kinds,
+    periods = [tuple(map(date.fromisoformat, value.split("/"))) for value in features.values("date")]
+    last = max((period[1] for period in periods), default=query.asked_at.date())
+    return DocFilter(
+        date_from=min((period[0] for period in periods), default=None),
+        date_to=min(last, query.asked_at.date()),
+        authors=features.values("author"),
+        kinds=tuple(kind for kind in features.values("doc_type") if kind in catalogue.kinds),
+        houses=features.values("house"),
+        scopes=(farm_scope(query.scope.farm_id),),
     )
-    if wanted.date_from and wanted.date_to and not catalogue.any_between(wanted.date_from, wanted.date_to):
-        return DocFilter(authors=authors, kinds=kinds)
-    return wanted
+
+
+def names_another_farm(features: QueryFeatures) -> bool:
+    """Whether the question names a farm other than the asker's."""
+    return any(slot.rule == "farm.other" for slot in features.slots)

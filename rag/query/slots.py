@@ -21,6 +21,28 @@ _HOUSE = re.compile(r"(?<![\d.])(\d{1,2})\s*(연동|동)(?![가-힣]*(?:안|시�
 _VALUE = re.compile(
     r"(\d+(?:[.,]\d+)?)\s*(dS/m|mS/cm|℃|°C|도|%|퍼센트|ppm|kg|g|배|L|리터|lx|룩스|mm|cm|㎡|평|시간|분|회|번|원)"
 )
+_FARM = re.compile(r"([가-힣A-Za-z]{2,10}?)\s?(농장|농원)(?!장)")
+_MINE = frozenset({"우리", "저희", "내", "본", "이"})
+_NO_NAME = frozenset(
+    [
+        "스마트팜",
+        "스마트",
+        "일반",
+        "시설",
+        "온실",
+        "토마토",
+        "딸기",
+        "파프리카",
+        "오이",
+        "와사비",
+        "실습",
+        "시범",
+        "선도",
+        "체험",
+        "관광",
+        "주말",
+    ]
+)
 _FORMAT = re.compile(r"(?<![a-z])(hwpx|hwp|pdf|docx|xlsx|csv|엑셀|한글\s?파일|워드)(?![a-z])", re.IGNORECASE)
 _FORMATS = {"엑셀": "xlsx", "워드": "docx", "한글파일": "hwpx", "hwp": "hwpx"}
 # What people call a document → the kinds of ``ingest.metadata``.
@@ -37,10 +59,13 @@ _TYPES: tuple[tuple[str, str], ...] = (
 _LEXICON_KINDS: dict[str, SlotKind] = {"작물": "crop", "품종": "cultivar", "생육단계": "growth_stage"}
 
 
-def find_slots(text: str, mentions: Sequence[Mention], today: date, catalogue: Catalogue) -> tuple[Slot, ...]:
-    """All slots in text order. ``mentions`` are the lexicon mentions of ``text`` (NFC)."""
+def find_slots(
+    text: str, mentions: Sequence[Mention], today: date, catalogue: Catalogue, own_farm: str | None
+) -> tuple[Slot, ...]:
+    """All slots in text order. ``mentions`` are the lexicon mentions of ``text`` (NFC); ``own_farm`` is the asker's."""
     found = [*_dates(text, today), *_authors(text, catalogue), *_houses(text), *_types(text), *_values(text)]
     found += _formats(text)
+    found += _farms(text, own_farm)
     found += [
         Slot(kind=_LEXICON_KINDS[m.type], value=m.name, start=m.start, end=m.end, rule=f"lexicon.{m.type}")
         for m in mentions
@@ -75,6 +100,16 @@ def _types(text: str) -> Iterator[Slot]:
         match = re.search(pattern, text)
         if match:
             yield Slot(kind="doc_type", value=kind, start=match.start(), end=match.end(), rule="doc_type.name")
+
+
+def _farms(text: str, own_farm: str | None) -> Iterator[Slot]:
+    """A farm by name. Whether another farm exists is not looked up: any name but the asker's own is another's."""
+    for match in _FARM.finditer(text):
+        if match[1] in _MINE | _NO_NAME:
+            continue
+        name = match[1] + match[2]
+        rule = "farm.own" if own_farm is not None and own_farm.replace(" ", "") == name else "farm.other"
+        yield Slot(kind="farm", value=name, start=match.start(), end=match.end(), rule=rule)
 
 
 def _values(text: str) -> Iterator[Slot]:

@@ -25,6 +25,8 @@ from rag.errors import IndexMismatch, StoreError
 from rag.schema import PUBLIC, ChunkRecord, Level, farm_scope
 
 SCHEMA_VERSION = "1"
+# SQLite takes 32,766 variables in one statement.
+_MAX_VARIABLES = 30_000
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS manifest (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -405,14 +407,17 @@ class ScopeRecord:
 
     def chunks(self, chunk_ids: Sequence[str]) -> dict[str, ChunkRecord]:
         """Chunk texts with their document's title and metadata; unknown ids are left out."""
-        marks = ",".join("?" * len(chunk_ids))
-        rows = self._connect().execute(
-            "SELECT c.chunk_id, c.doc_id, c.level, c.ordinal, c.section, c.locator, c.text, "
-            "d.title, d.kind, d.crop, d.date FROM chunks c JOIN documents d USING (doc_id) "
-            f"WHERE c.chunk_id IN ({marks})",
-            list(chunk_ids),
-        )
-        return {row["chunk_id"]: ChunkRecord(scope_id=self.scope_id, **dict(row)) for row in rows}
+        found: dict[str, ChunkRecord] = {}
+        for start in range(0, len(chunk_ids), _MAX_VARIABLES):
+            wanted = list(chunk_ids[start : start + _MAX_VARIABLES])
+            rows = self._connect().execute(
+                "SELECT c.chunk_id, c.doc_id, c.level, c.ordinal, c.section, c.locator, c.text, "
+                "d.title, d.kind, d.crop, d.date, d.author FROM chunks c JOIN documents d USING (doc_id) "
+                f"WHERE c.chunk_id IN ({','.join('?' * len(wanted))})",
+                wanted,
+            )
+            found.update({row["chunk_id"]: ChunkRecord(scope_id=self.scope_id, **dict(row)) for row in rows})
+        return found
 
     def counts(self) -> dict[str, int]:
         """Number of documents, chunks per level, sentences, mentions and relations."""

@@ -39,6 +39,7 @@ class DocumentFacts:
     """The fields of a document that filters read."""
 
     doc_id: str
+    scope_id: str
     title: str
     kind: str
     crop: str
@@ -178,7 +179,7 @@ def open_snapshot(record: ScopeRecord) -> Snapshot | None:
         digest,
         folder,
         tuple(
-            DocumentFacts(i, t, k, c, a, f, tuple(h), date.fromisoformat(d) if d else None)
+            DocumentFacts(i, record.scope_id, t, k, c, a, f, tuple(h), date.fromisoformat(d) if d else None)
             for i, t, k, c, a, f, h, d in rows["documents"]
         ),
         levels,

@@ -134,6 +134,8 @@ def _passes(document: DocumentFacts, wanted: DocFilter) -> bool:
         return False
     if wanted.kinds and document.kind not in wanted.kinds:
         return False
+    if wanted.scopes and document.scope_id not in wanted.scopes:
+        return False
     if wanted.formats and document.format not in wanted.formats:
         return False
     return not (wanted.houses and not set(wanted.houses) & set(document.houses))

@@ -1,0 +1,1 @@
+"""The Streamlit screens. The only package besides the entry that imports streamlit."""

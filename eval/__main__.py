@@ -1,0 +1,104 @@
+"""``python -m eval farm|latency``: measure on the index of the store. Figures go to the screen and, with --json, a file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from eval.farm import by_kind, run_farm, summary
+from eval.latency import run_latency
+from eval.questions import SETS_DIR, load_questions
+from rag.assembly import build_pipeline
+from rag.errors import RagError
+from rag.pipeline import Pipeline
+from rag.schema import Scope
+from rag.settings import load_settings
+from rag.weighting import SYSTEMS
+
+
+def _arguments(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m eval", description="시연 색인에서 품질과 지연을 잽니다.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    farm = commands.add_parser("farm", help="농장 질문 세트: 검색과 추출 답변")
+    farm.add_argument("--split", choices=("tune", "test", "all"), default="test")
+    farm.add_argument("--systems", default="adaptive,uniform,baseline,dense,sparse,graph")
+    farm.add_argument("--errors", action="store_true", help="틀린 질문을 보입니다")
+    latency = commands.add_parser("latency", help="지연: 데우기 한 번, 다섯 번 반복")
+    latency.add_argument("--questions", type=int, default=60)
+    latency.add_argument("--repeats", type=int, default=5)
+    for command in (farm, latency):
+        command.add_argument("--set", type=Path, default=SETS_DIR / "farm.jsonl")
+        command.add_argument("--store", type=Path)
+        command.add_argument("--json", type=Path, metavar="FILE")
+    return parser.parse_args(argv)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one measurement; returns the exit code."""
+    args = _arguments(argv)
+    try:
+        pipeline = build_pipeline(load_settings(store=args.store))
+        report = _farm(args, pipeline) if args.command == "farm" else _latency(args, pipeline)
+    except RagError as error:
+        print(error, file=sys.stderr)
+        return 2
+    if args.json:
+        args.json.write_text(json.dumps(report, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+    return 0
+
+
+def _farm(args: argparse.Namespace, pipeline: Pipeline) -> dict[str, Any]:
+    questions = [q for q in load_questions(args.set) if args.split in ("all", q.split)]
+    systems = tuple(args.systems.split(","))
+    outcomes = run_farm(pipeline, questions, systems, _text_reader(pipeline))
+    report = {system: {"all": summary(o), "kinds": by_kind(o)} for system, o in outcomes.items()}
+    columns = ("recall@2", "recall@5", "recall@10", "ndcg@10", "expected_fact", "wrongly_refused", "refused")
+    print(f"{'':12s}" + "".join(f"{name:>16s}" for name in columns))
+    for system, row in report.items():
+        print(f"{system:12s}" + "".join(f"{row['all'].get(name, float('nan')):16.3f}" for name in columns))
+    first = systems[0]
+    print(f"\n{SYSTEMS[first]}: 유형별")
+    for kind, row in report[first]["kinds"].items():
+        print(f"{kind:8s}\t" + "\t".join(f"{name} {row[name]:.3f}" for name in columns if name in row))
+    if args.errors:
+        for o in outcomes[first]:
+            q = o.question
+            if q.answerable and (o.recall[10] < 1 or not o.expected):
+                mark = "거절" if o.refused else ("검색" if o.recall[10] < 1 else "답변")
+                print(f"[{mark}] {q.id} {q.kind} {q.question} | 기대 {q.expect} | {o.answer}")
+            elif not q.answerable and not o.refused:
+                print(f"[거절 못함] {q.id} {q.near_miss} {q.question} | {o.answer}")
+    return {"split": args.split, "n_questions": len(questions), "systems": report}
+
+
+def _latency(args: argparse.Namespace, pipeline: Pipeline) -> dict[str, Any]:
+    questions = load_questions(args.set)
+    step = max(1, len(questions) // args.questions)
+    report = run_latency(pipeline, questions[::step][: args.questions], repeats=args.repeats)
+    for stage, row in report["stages"].items():
+        share = f"{row['share']:6.1%}" if row["share"] is not None else ""
+        print(f"{stage:28s} 중앙값 {row['median_ms']:8.2f} ms   95% {row['p95_ms']:8.2f} ms   {share}")
+    print(f"최대 메모리 {report['peak_memory_mb']:.0f} MB")
+    return report
+
+
+def _text_reader(pipeline: Pipeline) -> Callable[[str, str], str]:
+    @cache
+    def text(scope_id: str, doc_id: str) -> str:
+        farm_id = scope_id.removeprefix("farm:") if scope_id.startswith("farm:") else None
+        for record in pipeline.views.get(Scope(farm_id=farm_id)).records.values():
+            document = record.document(doc_id)
+            if document is not None:
+                return document.text
+        return ""
+
+    return text
+
+
+if __name__ == "__main__":
+    sys.exit(main())

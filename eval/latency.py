@@ -1,0 +1,51 @@
+"""Latency of the query path on an index, warm: one warm-up, then repeats over a fixed sample of questions.
+
+Figures are medians and 95th percentiles over all counted calls, in milliseconds, and each stage's share of retrieval.
+``control`` = features + profile + policy + weighting + fusion; ``retrieval`` = everything before the answer.
+"""
+
+from __future__ import annotations
+
+import resource
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from eval.questions import Question
+from rag.pipeline import Pipeline
+from rag.render import RETRIEVAL_STAGES
+from rag.schema import Query, Scope
+
+CONTROL_STAGES = ("features", "profile", "policy", "weighting", "fusion")
+
+
+def run_latency(pipeline: Pipeline, questions: Sequence[Question], *, repeats: int = 5) -> dict[str, Any]:
+    """Stage medians, 95th percentiles and shares over ``repeats`` passes after one warm-up pass."""
+    stages: dict[str, list[float]] = defaultdict(list)
+    for number in tqdm(range(repeats + 1), desc="지연", unit="회"):
+        for question in questions:
+            query = Query(text=question.question, scope=Scope(farm_id=question.farm), asked_at=question.asked_at)
+            latency = pipeline.ask(query).trace.latency_ms
+            if number == 0:
+                continue
+            for stage, ms in latency.items():
+                stages[stage].append(ms)
+            stages["control"].append(sum(latency.get(stage, 0.0) for stage in CONTROL_STAGES))
+            stages["retrieval_total"].append(sum(latency.get(stage, 0.0) for stage in RETRIEVAL_STAGES))
+    total = float(np.median(stages["retrieval_total"]))
+    return {
+        "n_questions": len(questions),
+        "repeats": repeats,
+        "stages": {
+            stage: {
+                "median_ms": round(float(np.median(times)), 3),
+                "p95_ms": round(float(np.percentile(times, 95)), 3),
+                "share": round(float(np.median(times)) / total, 3) if stage in RETRIEVAL_STAGES else None,
+            }
+            for stage, times in stages.items()
+        },
+        "peak_memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+    }

@@ -1,0 +1,1 @@
+"""Pieces of the pages: each draws one thing that a person sees."""

@@ -1,0 +1,74 @@
+"""The look of the pieces that Streamlit has no widget for. Colours are see-through, so light and dark both work."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from rag.schema import CHANNEL_COLOURS
+
+_CSS = """
+<style>
+.on-text { line-height: 1.75; white-space: pre-wrap; overflow-wrap: anywhere; }
+.on-doubt { text-decoration: underline dotted 2px #c8453a; text-underline-offset: 4px; }
+.on-note { color: #b3372c; font-size: .85em; }
+.on-muted { opacity: .75; font-size: .88em; }
+.on-cite { border: 1px solid rgba(27,127,90,.6); background: rgba(27,127,90,.14); color: inherit; border-radius: 6px;
+  padding: 0 .4em; margin: 0 .15em; font: inherit; font-size: .82em; line-height: 1.5; cursor: pointer; }
+.on-cite:hover, .on-cite:focus { background: rgba(27,127,90,.35); }
+.on-passage { border-left: 3px solid rgba(128,128,128,.5); padding: .2em 0 .2em .8em; line-height: 1.7;
+  white-space: pre-wrap; overflow-wrap: anywhere; }
+.on-text mark, .on-passage mark { background: rgba(255,214,10,.42); color: inherit; padding: .05em .1em; border-radius: 3px; }
+.on-near { opacity: .7; }
+.on-head { font-weight: 600; }
+.on-tag { display: inline-block; border: 1px solid rgba(128,128,128,.45); border-radius: 6px; padding: 0 .45em;
+  margin: 0 .3em .2em 0; font-size: .85em; }
+.on-scroll { overflow-x: auto; }
+table.on-table { border-collapse: collapse; width: 100%; font-size: .9em; }
+.on-table th, .on-table td { padding: .3em .55em; border-bottom: 1px solid rgba(128,128,128,.3); text-align: left;
+  vertical-align: top; }
+.on-table th { font-weight: 600; white-space: nowrap; }
+.on-table td.on-n, .on-table th.on-n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
+.on-dot { display: inline-block; width: .7em; height: .7em; border-radius: 2px; margin-right: .35em; }
+.on-bar { display: inline-block; height: .7em; border-radius: 2px; vertical-align: baseline; margin-right: .4em; }
+.on-stack { display: flex; width: 100%; height: 1.5em; border-radius: 4px; overflow: hidden; }
+.on-stack > span { color: #fff; font-size: .8em; line-height: 1.9; text-align: center; overflow: hidden;
+  white-space: nowrap; text-shadow: 0 0 3px rgba(0,0,0,.7); }
+.on-slot { border-radius: 4px; padding: .1em .25em; border-bottom: 3px solid; cursor: help; }
+.on-up { color: #1b7f5a; font-weight: 600; } .on-down { color: #b3372c; font-weight: 600; }
+.on-rank { margin: .35em 0; line-height: 1.5; overflow-wrap: anywhere; }
+@media (prefers-color-scheme: dark) { .on-note { color: #ff9a8f; } }
+</style>
+"""
+# A click on a number inside the answer presses the button of the same name below it.
+_SCRIPT = """
+<script>
+if (!window.onsilCites) {
+  window.onsilCites = true;
+  document.addEventListener("click", (event) => {
+    const cite = event.target.closest("button.on-cite[data-cite]");
+    if (cite) document.querySelector(".st-key-" + CSS.escape(cite.dataset.cite) + " button")?.click();
+  });
+}
+</script>
+"""
+
+
+def apply_style() -> None:
+    """Style and the one script, at the start of every run."""
+    st.html(_CSS)
+    st.html(_SCRIPT, unsafe_allow_javascript=True)
+
+
+def dark() -> bool:
+    """Whether the viewer sees the dark theme."""
+    return st.context.theme.type == "dark"
+
+
+def ink() -> str:
+    """Text colour for charts."""
+    return "#f2f2f2" if dark() else "#2b2d36"
+
+
+def colour(channel: str) -> str:
+    """The channel's colour everywhere."""
+    return CHANNEL_COLOURS.get(channel, "#888888")

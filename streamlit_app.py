@@ -1,0 +1,18 @@
+"""The screens: ``streamlit run streamlit_app.py``. Entry and navigation; the pages are in ``rag/ui``."""
+
+import streamlit as st
+
+from rag.ui.session import draw_sidebar, guard
+from rag.ui.style import apply_style
+
+st.set_page_config(page_title="온실지기", page_icon="🌱", layout="wide")
+page = st.navigation(
+    [
+        st.Page("rag/ui/chat.py", title="대화", icon="💬", default=True),
+        st.Page("rag/ui/compare.py", title="비교", icon="⚖️", url_path="compare"),
+    ]
+)
+apply_style()
+with guard():
+    draw_sidebar()
+    page.run()
