@@ -13,7 +13,9 @@ from typing import Any
 from eval.farm import by_kind, run_farm, summary
 from eval.latency import run_latency
 from eval.questions import SETS_DIR, load_questions
+from eval.refusal import fit_refusal, write
 from rag.assembly import build_pipeline
+from rag.embedding import load_embedder
 from rag.errors import RagError
 from rag.pipeline import Pipeline
 from rag.schema import Scope
@@ -31,7 +33,9 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     latency = commands.add_parser("latency", help="지연: 데우기 한 번, 다섯 번 반복")
     latency.add_argument("--questions", type=int, default=60)
     latency.add_argument("--repeats", type=int, default=5)
-    for command in (farm, latency):
+    refusal = commands.add_parser("refusal", help="거절 기준을 tune 질문으로 맞춥니다")
+    refusal.add_argument("--write", action="store_true", help="profiles/answering.v1.json 에 씁니다")
+    for command in (farm, latency, refusal):
         command.add_argument("--set", type=Path, default=SETS_DIR / "farm.jsonl")
         command.add_argument("--store", type=Path)
         command.add_argument("--json", type=Path, metavar="FILE")
@@ -42,8 +46,8 @@ def main(argv: list[str] | None = None) -> int:
     """Run one measurement; returns the exit code."""
     args = _arguments(argv)
     try:
-        pipeline = build_pipeline(load_settings(store=args.store))
-        report = _farm(args, pipeline) if args.command == "farm" else _latency(args, pipeline)
+        settings = load_settings(store=args.store)
+        report = COMMANDS[args.command](args, build_pipeline(settings))
     except RagError as error:
         print(error, file=sys.stderr)
         return 2
@@ -85,6 +89,23 @@ def _latency(args: argparse.Namespace, pipeline: Pipeline) -> dict[str, Any]:
         print(f"{stage:28s} 중앙값 {row['median_ms']:8.2f} ms   95% {row['p95_ms']:8.2f} ms   {share}")
     print(f"최대 메모리 {report['peak_memory_mb']:.0f} MB")
     return report
+
+
+def _refusal(args: argparse.Namespace, pipeline: Pipeline) -> dict[str, Any]:
+    report = fit_refusal(pipeline, [q for q in load_questions(args.set) if q.split == "tune"])
+    print(json.dumps(report, ensure_ascii=False, indent=2))
+    if args.write:
+        settings = load_settings(store=args.store)
+        encoder = load_embedder(settings.embedder, settings.embedder_threads).model_name
+        write(settings.profiles.with_name("answering.v1.json"), encoder, report)
+    return report
+
+
+COMMANDS: dict[str, Callable[[argparse.Namespace, Pipeline], dict[str, Any]]] = {
+    "farm": _farm,
+    "latency": _latency,
+    "refusal": _refusal,
+}
 
 
 def _text_reader(pipeline: Pipeline) -> Callable[[str, str], str]:

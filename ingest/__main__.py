@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -49,20 +50,27 @@ def main(argv: list[str] | None = None) -> int:
     try:
         settings = load_settings(store=args.store)
         scope_id = PUBLIC if args.public else farm_scope(args.farm)
+        files = find_files(args.paths)
+        if scope_id not in scopes_on_disk(settings.store) and not files:
+            print(f"'{scope_id}' 자료가 아직 없습니다.", file=sys.stderr)
+            return 1 if args.remove else 0
         record = ScopeRecord(settings.store, scope_id)
         if args.list:
             return _list(record, args.json)
         with record.writer():
-            return _write(args, settings, record)
+            return _write(args, files, settings, record)
     except (StoreError, IndexMismatch) as error:
         print(error, file=sys.stderr)
         return 3
     except RagError as error:
         print(error, file=sys.stderr)
         return 2
+    except sqlite3.Error as error:
+        print(f"저장소에 쓸 수 없습니다({error}). 디스크의 빈자리와 권한을 확인해 주세요.", file=sys.stderr)
+        return 3
 
 
-def _write(args: argparse.Namespace, settings: Settings, record: ScopeRecord) -> int:
+def _write(args: argparse.Namespace, files: list[tuple[Path, str]], settings: Settings, record: ScopeRecord) -> int:
     embedder = load_embedder(settings.embedder, settings.embedder_threads)
     public = None if record.scope_id == PUBLIC else _existing(settings.store, PUBLIC)
     now = parse_now(args.now, settings.zone) if args.now else settings.now()
@@ -76,22 +84,22 @@ def _write(args: argparse.Namespace, settings: Settings, record: ScopeRecord) ->
         today=now.date(),
     )
     failed = 0
+    if not args.rebuild:
+        writer.prepare()
     if args.remove:
-        failed += not _remove(record, args.remove)
+        failed += not _remove(record, args.remove, args.json)
     if args.rebuild:
         statuses: list[FileStatus] = []
         with tqdm(total=record.counts()["documents"], desc="다시 만드는 중", unit="문서", disable=args.json) as bar:
             writer.rebuild(lambda status: (statuses.append(status), bar.update())[0])  # type: ignore[func-returns-value]
         failed += sum(_report(status, args.json, quiet=True) for status in statuses)
-    if args.paths:
-        writer.prepare()
-        files = find_files(args.paths)
+    if files:
         with tqdm(total=len(files), desc=f"색인 {record.scope_id}", unit="파일", disable=args.json) as bar:
             for status in writer.take(files):
                 failed += _report(status, args.json, quiet=args.quiet)
                 bar.update()
     record.sweep_originals()
-    refresh(record, public, embedder.dim)
+    refresh(record, public, embedder.dim, again=args.rebuild)
     if record.scope_id == PUBLIC:
         _refresh_farms(settings.store, record, embedder.dim)
     if not args.json:
@@ -127,10 +135,10 @@ def _report(status: FileStatus, as_json: bool, *, quiet: bool = False) -> bool:
     return failed
 
 
-def _remove(record: ScopeRecord, name: str) -> bool:
+def _remove(record: ScopeRecord, name: str, as_json: bool) -> bool:
     doc_id = name if name.startswith(f"{record.scope_id}/") else f"{record.scope_id}/{name}"
     if record.remove_document(doc_id):
-        print(f"뺐습니다: {doc_id}")
+        print(json.dumps({"removed": doc_id}, ensure_ascii=False) if as_json else f"뺐습니다: {doc_id}")
         return True
     print(f"'{name}' 문서가 없습니다. --list 로 이름을 확인해 주세요.", file=sys.stderr)
     return False

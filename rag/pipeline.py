@@ -15,7 +15,7 @@ from rag.errors import GenerationError, SettingsError
 from rag.fusion_retriever import Planned, ProfileFusionRetriever, Retrieved
 from rag.policy import make_plan
 from rag.profile_table import ProfileTable
-from rag.query.features import filters_of, names_another_farm, read_question
+from rag.query.features import filters_of, names_another_farm, read_question, search_words
 from rag.schema import (
     CHANNEL_LABELS,
     Answer,
@@ -47,6 +47,11 @@ class Listener:
     on_token: Callable[[str], None] = field(default=lambda piece: None)
     on_queue: Callable[[int], None] = field(default=lambda ahead: None)
     cancel: threading.Event | None = None
+
+
+def _whole(text: str) -> str:
+    """``text`` with U+FFFD for halves of characters (bytes on the terminal that were no UTF-8): no output takes them."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +123,7 @@ class Pipeline:
 
     def understand(self, query: Query, recorder: Recorder) -> Understood:
         """Read the question, look up its profile and plan the retrieval."""
-        text = nfc(query.text).strip()
+        text = nfc(_whole(query.text)).strip()
         if not text:
             raise SettingsError("질문이 비어 있습니다. 궁금한 것을 적어 주세요.")
         if len(text) > MAX_QUESTION:
@@ -139,8 +144,8 @@ class Pipeline:
             planned = PlannedQuery(
                 text=text,
                 vector=vector,
-                tokens=features.keywords,
-                entities=level.graph.entities_in(text, analysis.mentions),
+                tokens=search_words(features),
+                entities=level.graph.entities_in(text, analysis.entities),
             )
             plan, decisions = make_plan(
                 features,
@@ -196,6 +201,11 @@ class Pipeline:
         if names_another_farm(understood.features):
             recorder.decide("answer", "거절", "다른 농장 이름이 들어 있어, 있는지 여부와 상관없이 답하지 않습니다.")
             return refusal((), self._extractive.name, note="다른 농장의 자료는 볼 수 없습니다.")
+        if not understood.features.keywords:
+            recorder.decide("answer", "거절", "질문에 찾을 말이 없습니다.")
+            return refusal(
+                (), self._extractive.name, note="찾을 말이 없습니다. 작물, 동, 날짜 같은 말을 넣어 물어 주세요."
+            )
         extracted, support = self._extractive.answer(understood.asked, evidence, top_k)
         recorder.decide("answer", "거절" if extracted.refused else "답변", "근거의 세기", support=support)
         if self._llm is None or extracted.refused:

@@ -279,10 +279,14 @@ class EffortRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocFilter:
-    """Document filter, applied before top-k in every channel. Empty fields do not filter; dates are inclusive."""
+    """Document filter, applied before top-k in every channel. Empty fields do not filter.
 
-    date_from: date | None = None
-    date_to: date | None = None
+    A document passes ``periods`` when its date lies in any of them, both ends included, and ``not_after`` when it is
+    not dated later.
+    """
+
+    periods: tuple[tuple[date, date], ...] = ()
+    not_after: date | None = None
     authors: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
     houses: tuple[str, ...] = ()

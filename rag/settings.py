@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import difflib
 import os
+from collections.abc import Mapping
 from datetime import date, datetime
 from pathlib import Path
-from typing import Literal
-from zoneinfo import ZoneInfo
+from typing import Any, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -21,6 +22,7 @@ from pydantic_settings import (
 )
 
 from rag.errors import SettingsError
+from rag.schema import farm_scope
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -53,6 +55,22 @@ class Settings(BaseSettings):
     generation_timeout_s: float = Field(default=120.0, gt=0)
 
     ingest_limit_mb: int = Field(default=50, ge=1, le=2048)
+
+    @field_validator("timezone")
+    @classmethod
+    def _known_zone(cls, value: str) -> str:
+        try:
+            ZoneInfo(value)
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+            raise ValueError("모르는 시간대입니다. 예: Asia/Seoul") from error
+        return value
+
+    @field_validator("farms")
+    @classmethod
+    def _folder_names(cls, value: dict[str, str]) -> dict[str, str]:
+        for farm_id in value:
+            farm_scope(farm_id)
+        return value
 
     @classmethod
     def settings_customise_sources(
@@ -96,10 +114,23 @@ def load_settings(**overrides: object) -> Settings:
             hint = f" '{near[0]}'을(를) 뜻하셨나요?" if near else ""
             raise SettingsError(f"onsil.toml: 모르는 설정 '{key}' 입니다.{hint}") from error
         raise SettingsError(
-            f"설정 '{key}' 값 {problem.get('input')!r} 을(를) 쓸 수 없습니다: {problem['msg']}"
+            f"설정 '{key}' 값 {problem.get('input')!r} 을(를) 쓸 수 없습니다: "
+            f"{_reason(problem['type'], problem.get('ctx', {}), problem['msg'])}"
         ) from error
     except (ValueError, OSError) as error:
         raise SettingsError(f"onsil.toml 을 읽을 수 없습니다: {error}") from error
+
+
+def _reason(kind: str, context: Mapping[str, Any], message: str) -> str:
+    """What is wrong with a value, in Korean where the rule is a common one."""
+    limits = {"greater_than": "초과", "greater_than_equal": "이상", "less_than": "미만", "less_than_equal": "이하"}
+    if kind in limits:
+        return f"{context[next(key for key in ('gt', 'ge', 'lt', 'le') if key in context)]} {limits[kind]}여야 합니다."
+    if kind == "literal_error":
+        return f"쓸 수 있는 값: {context['expected'].replace(' or ', ', ')}"
+    if kind == "value_error":
+        return str(context["error"])
+    return message
 
 
 def parse_now(text: str, zone: ZoneInfo) -> datetime:

@@ -17,15 +17,20 @@ from rag.errors import ProfileError
 class Support:
     """How well the evidence carries an answer; what the refusal model reads.
 
-    ``cosine``: best question–sentence cosine; ``coverage``: idf-weighted share of the question's words that the chosen
-    sentences and their headings hold, in [0, 1]; ``missing``: share of the question's named terms (crop, pest, cultivar
-    …) that no chosen passage names, in [0, 1]; ``margin``: best relevance minus the median one.
+    Over the chosen sentences: ``cosine`` best with the question; over those with a figure where a quantity is asked, and
+    with their headings: ``focus`` largest share of the question's lexicon terms in one sentence, ``record_gap`` smallest
+    idf-weighted share of its words not in one sentence, for questions about a farm's records (there the words are the
+    records' own; else 0); ``missing`` share of the question's named terms (crop, pest, cultivar …) that
+    no chosen passage names; ``unseen`` weight share of question words that no document holds; ``no_figure`` 1 when a
+    quantity is asked and no chosen sentence has a figure in the unit asked for. All in [0, 1].
     """
 
     cosine: float
-    coverage: float
+    focus: float
+    record_gap: float
     missing: float
-    margin: float
+    unseen: float
+    no_figure: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +39,11 @@ class RefusalModel:
 
     bias: float
     cosine: float
-    coverage: float
+    focus: float
+    record_gap: float
     missing: float
-    margin: float
+    unseen: float
+    no_figure: float
     threshold: float
 
     def probability(self, support: Support) -> float:

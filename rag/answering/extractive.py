@@ -3,18 +3,23 @@
 Relevance of sentence s in passage c for question q::
 
     rel = COS·(cos(q, s) − cos₀)/SCALE + LEX·lex(q, s) + CTX·lex(q, c) + PLACE/(1 + place of c) − MISS·missing(q, c)
-          − HOUSE·[s names none of the houses of q]
+          − HOUSE·[s names none of the houses of q] + MONTH·[a whole month is asked and c is a monthly table]
+          + FIGURE·[a quantity is asked and s has a figure in its unit]
 
 lex is the idf-weighted share of the question's words found in the sentence (or in the passage with its headings);
-missing is the share of the question's named terms that the passage does not name. Sentences are taken greedily; one
-that says nothing new loses REDUNDANCY × its largest cosine above cos₀ with those taken. Ties: evidence order.
+missing is the share of the question's named terms that the passage does not name. A comparison takes the best sentence
+of each thing compared first (periods, houses, crops named); then sentences are taken greedily; one that says nothing
+new loses REDUNDANCY × its largest cosine above cos₀ with those taken. Ties: evidence order. The constants were chosen
+on the tune part of the farm set (``python -m eval farm --split tune``).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -24,17 +29,42 @@ from rag.citations import Candidate, citation_of
 from rag.schema import PUBLIC, Answer, ChunkRecord, CitedSentence, Evidence, FloatVector, FusedEvidence, QueryFeatures
 from rag.stores.view import View
 
-MAX_SENTENCES = 4
+MAX_SENTENCES = 6
 MAX_CHARACTERS = 380
 NOT_FOUND = "문서에서 찾지 못했습니다."
 # E5 cosines of unrelated pairs lie near 0.78, of relevant ones up to 0.92.
 COSINE_ZERO, COSINE_SCALE = 0.80, 0.10
-COS, LEX, CTX, PLACE, MISS, HOUSE, REDUNDANCY = 1.0, 1.0, 0.6, 0.5, 0.8, 0.8, 0.6
+COS, LEX, CTX, PLACE, MISS, HOUSE, MONTH, FIGURE, REDUNDANCY = 0.5, 1.0, 0.3, 1.0, 0.2, 0.8, 0.4, 0.4, 0.3
+_CELL_BREAK = re.compile(r", (?=[^,:]{1,20}: )")
+_UNIT_OF = re.compile(r"\(([^()]{1,6})\)$")
+_ROW_CELLS = 3
+_ROW_NAMES = frozenset(
+    {"동", "작목", "연월", "기간", "주차", "구분", "품종", "생육단계", "품목", "상표", "병해충", "항목"}
+)
+# What is asked for → what the answering figure looks like. The first cue that fits counts.
+_FIGURES: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = tuple(
+    (re.compile(cue), re.compile(figure))
+    for cue, figure in (
+        (r"며칠|몇\s?일", r"\d\s*일|하루|이틀|사흘"),
+        (r"몇\s?(?:도|℃)", r"\d\s*(?:℃|도)"),
+        (r"몇\s?(?:프로|퍼센트|퍼|%)|배액률|비율", r"\d\s*(?:%|퍼센트)|분의|배액률"),
+        (r"몇\s?(?:키로|kg|킬로)", r"\d\s*(?:kg|톤|t)|kg"),
+        (r"몇\s?(마리|시간|분|대|장|개|주|년|개월|배|평|그루|포기)", ""),
+        (
+            r"(?:비용|가격|값|시급|임금|보험료|수리비|단가|요금|금액|과태료|벌금)\S*\s.*얼마|얼마.*(?:들|주고|내야)",
+            r"\d\s*[만천억]?\s*원|만원",
+        ),
+        (r"얼마|몇", r"\d"),
+    )
+)
+_FIELD = re.compile(r"[가-힣A-Za-z() ]{1,14}: ?\S")
+_LABEL = re.compile(r"합성 자료\(|자료 기준일:|작성일:|등록은 바뀔 수 있으므로|이 문서는 기준일의")
 # A further sentence must come this close to the best one.
-RELATIVE = 0.55
+RELATIVE = 0.45
 # Lexicon types whose absence from a passage makes it the wrong passage.
 MONTHLY_KINDS = frozenset({"수확기록", "급액배액요약", "센서요약"})
-HARD_TYPES = frozenset({"작물", "품종", "병", "바이러스", "해충", "생리장해", "생육단계", "농자재", "설비"})
+CROP = "작물"
+HARD_TYPES = frozenset({CROP, "품종", "병", "바이러스", "해충", "생리장해"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +84,7 @@ class _Scored:
     place: int
     cosine: float
     relevance: float
+    text: str
 
 
 class ExtractiveAnswerer:
@@ -68,8 +99,8 @@ class ExtractiveAnswerer:
         """The answer from the ``top_k`` best passages, and how well they carry it."""
         items = evidence.items[:top_k]
         scored = rank_sentences(asked, items)
-        chosen = choose(scored)
-        support = support_of(asked, chosen, scored)
+        chosen = choose(scored, aspects_of(asked))
+        support = support_of(asked, chosen)
         if not chosen or self._calibration.refusal.probability(support) < self._calibration.refusal.threshold:
             return refusal(items, self.name), support
         ordered = sorted(chosen, key=lambda s: (_day(s), s.place, s.candidate.sentence.start))
@@ -89,9 +120,8 @@ def _cited(ordered: Sequence[_Scored]) -> Iterator[CitedSentence]:
     for scored in ordered:
         citation = citation_of(scored.candidate, scored.cosine, ("원문 그대로",))
         lead = lead_of(scored.candidate.chunk)
-        yield CitedSentence(
-            text=f"{lead}: {citation.sentence}" if lead and lead != said else citation.sentence, citations=(citation,)
-        )
+        text = f"{lead}: {scored.text}" if lead and lead != said else scored.text
+        yield CitedSentence(text=text, citations=(citation,))
         said = lead
 
 
@@ -114,7 +144,42 @@ def candidates_of(view: View, items: Sequence[Evidence]) -> list[tuple[int, Cand
     for place, item in enumerate(items):
         records, vectors = view.sentences(item.chunk.chunk_id)
         found += [(place, Candidate(item.chunk, r, v)) for r, v in zip(records, vectors, strict=True)]
-    return found
+    return [(place, candidate) for place, candidate in found if not is_label(candidate.text, candidate.chunk.title)]
+
+
+def spoken_row(sentence: str, keywords: Sequence[str]) -> str:
+    """A table row as an answer says it: the cells that name the row and those the question asks for, units at values.
+
+    "동: 3동, 작목: 딸기, 주간 평균온도(℃): 21.8, 야간 평균온도(℃): 7.0" asked for 야간 → "동: 3동, 작목: 딸기, 야간
+    평균온도: 7.0℃". Anything that is no row, or of which no cell is asked for, stays as it is.
+    """
+    cells = [cell.partition(": ") for cell in _CELL_BREAK.split(sentence)]
+    if len(cells) < _ROW_CELLS or not all(colon for _, colon, _ in cells):
+        return sentence
+    best = max(_asked_for(name, keywords) for name, _, _ in cells)
+    wanted = [(n, v) for n, _, v in cells if n in _ROW_NAMES or (best and _asked_for(n, keywords) == best)]
+    return ", ".join(_with_unit(name, value) for name, value in (wanted if best else [(n, v) for n, _, v in cells]))
+
+
+def _asked_for(name: str, keywords: Sequence[str]) -> int:
+    """How many question words a column name holds; a one-letter word must be the whole name (특, 상)."""
+    bare = _UNIT_OF.sub("", name).strip().lower()
+    return sum(word == bare or (len(word) > 1 and word in bare) for word in keywords)
+
+
+def _with_unit(name: str, value: str) -> str:
+    unit = _UNIT_OF.search(name)
+    if unit and value and value[-1].isdigit():
+        return f"{_UNIT_OF.sub('', name).strip()}: {value}{unit[1]}"
+    return f"{name}: {value}"
+
+
+def is_label(sentence: str, title: str) -> bool:
+    """Whether a line only describes its document (title, date, author, kind, origin) and so answers nothing."""
+    if sentence == title:
+        return True
+    parts = sentence.split(" · ")
+    return bool(_LABEL.match(sentence)) or (len(parts) > 1 and all(_FIELD.match(part) for part in parts))
 
 
 def rank_sentences(asked: Asked, items: Sequence[Evidence]) -> list[_Scored]:
@@ -125,7 +190,10 @@ def rank_sentences(asked: Asked, items: Sequence[Evidence]) -> list[_Scored]:
     cosines = _cosines(asked, [candidate for _, candidate in pairs])
     weights = word_weights(asked)
     contexts = [_share(weights, asked.view.chunk_tokens(item.chunk.chunk_id)) for item in items]
-    missing = [missing_terms(asked, item.chunk.chunk_id) for item in items]
+    n_terms = max(1, len(hard_terms(asked)))
+    missing = [len(missing_terms(asked, item.chunk)) / n_terms for item in items]
+    figure = figure_asked(asked.text)
+    monthly = any(first != last for first, last in _periods(asked))
     return [
         _Scored(
             candidate,
@@ -136,7 +204,10 @@ def rank_sentences(asked: Asked, items: Sequence[Evidence]) -> list[_Scored]:
             + CTX * contexts[place]
             + PLACE / (1 + place)
             - MISS * missing[place]
-            - HOUSE * _other_house(asked, candidate),
+            - HOUSE * _other_house(asked, candidate)
+            + MONTH * (monthly and candidate.chunk.kind in MONTHLY_KINDS)
+            + FIGURE * (figure is not None and bool(figure.search(candidate.text))),
+            spoken_row(candidate.text, asked.features.keywords),
         )
         for (place, candidate), cosine in zip(pairs, cosines, strict=True)
     ]
@@ -169,21 +240,69 @@ def _share(weights: dict[str, float], tokens: Sequence[str]) -> float:
     return math.fsum(weight for token, weight in weights.items() if token in present) / total
 
 
-def missing_terms(asked: Asked, chunk_id: str) -> float:
-    """Share of the question's named terms of the hard types that a passage and its headings do not name."""
-    lexicon_terms = [e for e in asked.features.entities if asked.types.get(e) in HARD_TYPES]
-    if not lexicon_terms:
-        return 0.0
-    here = asked.view.entities_of(chunk_id)
-    return sum(term not in here for term in lexicon_terms) / len(lexicon_terms)
+def missing_terms(asked: Asked, chunk: ChunkRecord) -> list[str]:
+    """The question's named terms that a passage is not about.
+
+    A passage on no particular crop serves every crop that is on file. "가루이류" is named by any 가루이.
+    """
+    here = asked.view.entities_of(chunk.chunk_id)
+    general = not chunk.crop
+    return [
+        term
+        for term in hard_terms(asked)
+        if term not in here
+        and not (general and asked.types[term] == CROP and term in asked.view.catalogue.crops)
+        and not (term.endswith("류") and any(term[:-1] in entity for entity in here))
+    ]
 
 
-def choose(scored: Sequence[_Scored]) -> list[_Scored]:
-    """Greedy choice of at most ``MAX_SENTENCES`` sentences and ``MAX_CHARACTERS`` characters."""
+def hard_terms(asked: Asked) -> list[str]:
+    """Named terms of the question that a passage must be about."""
+    return [entity for entity in asked.features.entities if asked.types.get(entity) in HARD_TYPES]
+
+
+Aspect = Callable[[ChunkRecord, str], bool]
+
+
+def _periods(asked: Asked) -> list[tuple[str, str]]:
+    """First and last day (ISO) of the periods a question names."""
+    pairs = (value.split("/") for value in dict.fromkeys(asked.features.values("date")))
+    return [(first, last) for first, last in pairs]
+
+
+def aspects_of(asked: Asked) -> list[Aspect]:
+    """What a question puts side by side: its periods, houses or crops where it names two or more of a kind."""
+    periods = _periods(asked)
+    houses = list(dict.fromkeys(asked.features.values("house")))
+    crops = list(dict.fromkeys(asked.features.values("crop")))
+    if len(periods) > 1:
+        return [partial(_dated, first, last) for first, last in periods]
+    if len(houses) > 1:
+        return [partial(_names, house) for house in houses]
+    return [partial(_names, crop) for crop in crops] if len(crops) > 1 else []
+
+
+def _dated(first: str, last: str, chunk: ChunkRecord, text: str) -> bool:
+    return first <= chunk.date <= last
+
+
+def _names(name: str, chunk: ChunkRecord, text: str) -> bool:
+    return name in text or name in chunk.title
+
+
+def choose(scored: Sequence[_Scored], aspects: Sequence[Aspect]) -> list[_Scored]:
+    """At most ``MAX_SENTENCES`` sentences and ``MAX_CHARACTERS`` characters: one per aspect, then greedily."""
     chosen: list[_Scored] = []
     left = list(scored)
     length = 0
     best: float | None = None
+    for aspect in aspects:
+        fitting = [s for s in left if aspect(s.candidate.chunk, s.candidate.text)]
+        if fitting:
+            pick = max(fitting, key=lambda s: s.relevance)
+            left.remove(pick)
+            chosen.append(pick)
+            length += len(pick.text) + 1
     while left and len(chosen) < MAX_SENTENCES:
         values = [s.relevance - REDUNDANCY * _overlap(s, chosen) for s in left]
         index = max(range(len(left)), key=lambda i: (values[i], -i))
@@ -192,7 +311,7 @@ def choose(scored: Sequence[_Scored]) -> list[_Scored]:
         elif values[index] < RELATIVE * best:
             break
         pick = left.pop(index)
-        size = len(pick.candidate.text) + 1
+        size = len(pick.text) + 1
         if length + size > MAX_CHARACTERS and chosen:
             continue
         chosen.append(pick)
@@ -207,18 +326,49 @@ def _overlap(scored: _Scored, chosen: Sequence[_Scored]) -> float:
     return max(0.0, (nearest - COSINE_ZERO) / (1 - COSINE_ZERO))
 
 
-def support_of(asked: Asked, chosen: Sequence[_Scored], scored: Sequence[_Scored]) -> Support:
+def support_of(asked: Asked, chosen: Sequence[_Scored]) -> Support:
     """What the refusal model reads off the chosen sentences."""
-    if not chosen:
-        return Support(cosine=0.0, coverage=0.0, missing=1.0, margin=0.0)
     weights = word_weights(asked)
-    words = {token for s in chosen for token in asked.view.chunk_tokens(s.candidate.chunk.chunk_id)}
-    terms = [e for e in asked.features.entities if asked.types.get(e) in HARD_TYPES]
-    named = {e for s in chosen for e in asked.view.entities_of(s.candidate.chunk.chunk_id)}
-    relevances = sorted(s.relevance for s in scored)
+    total = math.fsum(weights.values())
+    unseen = math.fsum(weight for token, weight in weights.items() if token not in asked.view.idf)
+    passages = {s.candidate.chunk.chunk_id: s.candidate.chunk for s in chosen}
+    terms = hard_terms(asked)
+    nowhere = set(terms).intersection(*(missing_terms(asked, chunk) for chunk in passages.values()))
+    figure = figure_asked(asked.text)
+    bearing = [s for s in chosen if figure is None or figure.search(s.text)]
+    said = max((_share(weights, _words(asked, s)) for s in bearing), default=0.0)
     return Support(
-        cosine=max(s.cosine for s in chosen),
-        coverage=_share(weights, tuple(words)),
-        missing=sum(term not in named for term in terms) / len(terms) if terms else 0.0,
-        margin=relevances[-1] - relevances[len(relevances) // 2],
+        cosine=max((s.cosine for s in chosen), default=0.0),
+        focus=max((_named(asked, s) for s in bearing), default=0.0),
+        record_gap=1.0 - said if asked.features.intent == "log_lookup" else 0.0,
+        missing=len(nowhere) / len(terms) if terms else 0.0,
+        unseen=unseen / total if total else 0.0,
+        no_figure=float(figure is not None and not any(figure.search(s.text) for s in chosen)),
     )
+
+
+def _words(asked: Asked, scored: _Scored) -> tuple[str, ...]:
+    """BM25 tokens of a sentence with its document's title and headings."""
+    chunk_id = scored.candidate.chunk.chunk_id
+    tokens = asked.view.chunk_tokens(chunk_id)
+    n_body = sum(len(sentence.tokens) for sentence in asked.view.sentences(chunk_id)[0])
+    return (*tokens[: len(tokens) - n_body], *scored.candidate.sentence.tokens)
+
+
+def _named(asked: Asked, scored: _Scored) -> float:
+    """Share of the question's lexicon terms that a sentence with its title and headings names; 1 without terms."""
+    chunk = scored.candidate.chunk
+    text = "".join((chunk.title, chunk.section, scored.candidate.text)).replace(" ", "").lower()
+    words = set(_words(asked, scored))
+    terms = asked.features.entities
+    present = sum(t.lower() in words or t.replace(" ", "").lower() in text for t in terms)
+    return present / len(terms) if terms else 1.0
+
+
+def figure_asked(question: str) -> re.Pattern[str] | None:
+    """What a figure must look like to answer: "며칠" → a number of days; None when no quantity is asked for."""
+    for cue, figure in _FIGURES:
+        match = cue.search(question)
+        if match:
+            return figure if figure.pattern else re.compile(rf"\d\s*{match[1]}|[한두세네]\s?{match[1]}")
+    return None

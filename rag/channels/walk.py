@@ -17,54 +17,94 @@ Constants from FIELD measurements: seeds over the top 50 chunks, softmax tempera
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from rag.schema import Walk
-from rag.stores.graph_index import GraphIndex
+from rag.stores.bm25_index import top_rows
 
 SEED_CHUNKS = 50
 SEED_TEMPERATURE = 0.02
 FLOOR = 1e-9
 
 Mass = npt.NDArray[np.float64]
+Similarities = npt.NDArray[np.float32]
 
 
-def walk_scores(
-    graph: GraphIndex, entities: Sequence[str], similarities: npt.NDArray[np.float32] | None, params: Walk
-) -> Mass:
+class WalkGraph(Protocol):
+    """What a walk needs: the whole graph of a view or a neighbourhood cut out of it."""
+
+    @property
+    def number(self) -> Mapping[str, int]:
+        """Entity name → entity number."""
+
+    @property
+    def n_chunks(self) -> int:
+        """Number of chunks."""
+
+    @property
+    def idf(self) -> Mass:
+        """Inverse document frequency by entity number."""
+
+    @property
+    def entity_to_chunk(self) -> sparse.csr_matrix:
+        """B, shape (chunks, entities)."""
+
+    @property
+    def chunk_to_entity_t(self) -> sparse.csr_matrix:
+        """Aᵀ, shape (entities, chunks)."""
+
+    @property
+    def relation_t(self) -> sparse.csr_matrix:
+        """Rᵀ, shape (entities, entities)."""
+
+
+def walk_scores(graph: WalkGraph, entities: Sequence[str], similarities: Similarities | None, params: Walk) -> Mass:
     """Score of every chunk, shape (n_chunks,); −inf where the walk never came. Pure.
 
     ``similarities`` are cosines of all chunks with the question, or None: entity seeds alone.
     """
-    chunk_seed, entity_seed = seeds(graph, entities, similarities, params)
-    chunk, entity = chunk_seed.copy(), entity_seed.copy()
-    keep = 1.0 - params.restart
-    for _ in range(params.max_hops):
-        arrived = graph.entity_to_chunk @ entity
-        if similarities is not None and params.temperature is not None:
-            arrived = _question_aware(arrived, similarities, params.temperature)
-        through_chunks = graph.chunk_to_entity_t @ chunk
-        through_relations = graph.relation_t @ entity
-        chunk = params.restart * chunk_seed + keep * arrived
-        entity = params.restart * entity_seed + keep * (
-            (1 - params.relation_share) * through_chunks + params.relation_share * through_relations
-        )
-    scores: Mass = np.where(chunk > 0, np.log(chunk + FLOOR), -np.inf)
-    if similarities is not None and len(similarities):
-        spread = float(similarities.std())
-        if spread > 0:
-            scores = scores + params.dense_share * (similarities - similarities.mean()) / spread
+    mass = walk_mass(graph, seeds(graph, entities, similarities, params), similarities, params)
+    return final_scores(mass, similarities, params.dense_share)
+
+
+def final_scores(mass: Mass, similarities: Similarities | None, dense_share: float) -> Mass:
+    """log(p + 1e-9) + dense_share · z(s); −inf where p = 0."""
+    scores: Mass = np.where(mass > 0, np.log(mass + FLOOR), -np.inf)
+    spread = float(similarities.std()) if similarities is not None and len(similarities) else 0.0
+    if similarities is not None and spread > 0:
+        scores = scores + dense_share * (similarities - similarities.mean()) / spread
     return scores
 
 
+def walk_mass(
+    graph: WalkGraph, start: tuple[Mass, Mass], similarities: Similarities | None, params: Walk
+) -> Mass:
+    """Mass of every chunk after ``max_hops`` steps from the restart masses (chunks, entities)."""
+    chunk_seed, entity_seed = start
+    chunk, entity = chunk_seed, entity_seed
+    keep = 1.0 - params.restart
+    tilt = _tilt(similarities, params.temperature)
+    related = params.relation_share if graph.relation_t.nnz else 0.0
+    for _ in range(params.max_hops):
+        arrived = _question_aware(graph.entity_to_chunk @ entity, tilt)
+        passed = (1 - params.relation_share) * (graph.chunk_to_entity_t @ chunk)
+        if related:
+            passed = passed + related * (graph.relation_t @ entity)
+        chunk = params.restart * chunk_seed + keep * arrived
+        entity = params.restart * entity_seed + keep * passed
+    return chunk
+
+
 def seeds(
-    graph: GraphIndex, entities: Sequence[str], similarities: npt.NDArray[np.float32] | None, params: Walk
+    graph: WalkGraph, entities: Sequence[str], similarities: Similarities | None, params: Walk
 ) -> tuple[Mass, Mass]:
     """Restart masses (chunks, entities), summing to 1 together; both all zero when there is no seed at all."""
-    entity = np.zeros(len(graph.entities))
+    entity = np.zeros(len(graph.idf))
     for name in entities:
         if name in graph.number:
             entity[graph.number[name]] = graph.idf[graph.number[name]]
@@ -72,15 +112,23 @@ def seeds(
         entity /= entity.sum()
     chunk = np.zeros(graph.n_chunks)
     if similarities is not None and len(similarities) and params.dense_mass > 0:
-        top = np.argsort(-similarities, kind="stable")[:SEED_CHUNKS]
+        top = top_rows(similarities, SEED_CHUNKS, above=-np.inf, mask=None)
         weight = np.exp((similarities[top] - similarities[top[0]]).astype(np.float64) / SEED_TEMPERATURE)
         chunk[top] = params.dense_mass * weight / weight.sum()
     total = chunk.sum() + entity.sum()
     return (chunk / total, entity / total) if total > 0 else (chunk, entity)
 
 
-def _question_aware(mass: Mass, similarities: npt.NDArray[np.float32], temperature: float) -> Mass:
-    before = mass.sum()
-    tilted: Mass = mass * np.exp((similarities.astype(np.float64) - float(similarities.max())) / temperature)
+def _tilt(similarities: Similarities | None, temperature: float | None) -> Mass | None:
+    if similarities is None or temperature is None or not len(similarities):
+        return None
+    tilt: Mass = np.exp((similarities - similarities.max()).astype(np.float64) / temperature)
+    return tilt
+
+
+def _question_aware(mass: Mass, tilt: Mass | None) -> Mass:
+    if tilt is None:
+        return mass
+    tilted = mass * tilt
     after = tilted.sum()
-    return tilted * (before / after) if after > 0 else mass
+    return tilted * (mass.sum() / after) if after > 0 else mass

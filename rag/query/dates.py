@@ -119,7 +119,8 @@ def _recent(match: re.Match[str], today: date) -> tuple[date, date]:
 
 
 _RULES: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str], date], tuple[date, date]]], ...] = (
-    ("date.full", re.compile(r"(?P<y>20\d\d)\s*[-./년]\s*(?P<m>\d{1,2})\s*[-./월]\s*(?P<d>\d{1,2})\s*일?"), _full),
+    ("date.full", re.compile(r"(?P<y>20\d\d)\s*년\s*(?P<m>\d{1,2})\s*월\s*(?P<d>\d{1,2})\s*일"), _full),
+    ("date.full", re.compile(r"(?P<y>20\d\d)[-./](?P<m>\d{1,2})[-./](?P<d>\d{1,2})(?!\d)"), _full),
     ("date.month_day", re.compile(rf"(?:{_YEAR}\s*)?(?P<m>\d{{1,2}})\s*월\s*(?P<d>\d{{1,2}})\s*일"), _month_day),
     ("date.year_month", re.compile(r"(?P<y>20\d\d)[-./](?P<m>\d{1,2})(?!\d)"), _year_month),
     (

@@ -28,6 +28,9 @@ _LOG = re.compile(
     r"우리|기록|일지|했(?:지|나|어|니|더|는지|던)|한\s?날|썼|쳤|땄|수확량|나왔|고쳤|고장|수리|들었|적었|적힌|회의|계약|점검"
 )
 _DATED_KINDS = frozenset({"작업일지", "점검표", "계약서", "회의록", "수확기록", "수리기록", "급액배액요약", "센서요약"})
+# Mentions whose canonical word counts as a keyword also where the question says it in one syllable (밤 → 야간).
+_NAMED_TYPES = frozenset({"기록", "환경요인"})
+_FILTER_KINDS = frozenset({"date", "author", "house", "file", "farm"})
 _STOPWORDS = frozenset(
     [
         "얼마",
@@ -63,9 +66,10 @@ def read_question(
     private = query.scope.farm_id is not None
     analysis = korean.analyse(text)
     slots = find_slots(text, analysis.mentions, query.asked_at.date(), catalogue, own_farm)
-    words = (*analysis.tokens, *(word for slot in slots if slot.kind == "date" for word in _date_words(slot.value)))
+    named = (m.name for m in analysis.mentions if m.type in _NAMED_TYPES and " " not in m.name)
+    words = (*korean.tokens(_without(text, slots)), *named)
     keywords = tuple(dict.fromkeys(t for t in words if t not in _STOPWORDS))
-    removed = tuple(dict.fromkeys(t for t in analysis.tokens if t in _STOPWORDS))
+    removed = tuple(dict.fromkeys(t for t in analysis.tokens if t not in keywords))
     reasons: dict[str, str] = {}
     intent = _intent(text, slots, private, reasons)
     length = _length(len(keywords), reasons)
@@ -88,6 +92,22 @@ def read_question(
         reasons=reasons,
     )
     return features, analysis
+
+
+def _without(text: str, slots: tuple[Slot, ...]) -> str:
+    """The text with the spans of filter slots blanked: their words say where to look, not what for."""
+    for slot in slots:
+        if slot.kind in _FILTER_KINDS:
+            text = text[: slot.start] + " " * (slot.end - slot.start) + text[slot.end :]
+    return text
+
+
+def search_words(features: QueryFeatures) -> tuple[str, ...]:
+    """BM25 words of a question: its keywords and what dated records call its dates, houses and authors."""
+    words = [*features.keywords, *features.values("house"), *features.values("author")]
+    for value in features.values("date"):
+        words += _date_words(value)
+    return tuple(dict.fromkeys(words))
 
 
 def _date_words(value: str) -> list[str]:
@@ -135,16 +155,15 @@ def _effort(intent: Intent, length: LengthBucket, n_entities: int, reasons: dict
 def filters_of(features: QueryFeatures, query: Query, catalogue: Catalogue) -> DocFilter:
     """Document filter from slots, for questions about a farm's records only.
 
-    Nothing later than the question counts. Several dates ("작년 3월이랑 올해 3월") give the span from first to last.
+    Nothing later than the question counts. Of several periods ("작년 3월이랑 올해 3월") any will do.
     A date, author or house that is not on file stays in the filter: then nothing is found, and nothing is made up.
     """
     if features.intent != "log_lookup" or query.scope.farm_id is None:
         return DocFilter()
-    periods = [tuple(map(date.fromisoformat, value.split("/"))) for value in features.values("date")]
-    last = max((period[1] for period in periods), default=query.asked_at.date())
+    named = [value.split("/") for value in features.values("date")]
     return DocFilter(
-        date_from=min((period[0] for period in periods), default=None),
-        date_to=min(last, query.asked_at.date()),
+        periods=tuple((date.fromisoformat(first), date.fromisoformat(last)) for first, last in named),
+        not_after=query.asked_at.date(),
         authors=features.values("author"),
         kinds=tuple(kind for kind in features.values("doc_type") if kind in catalogue.kinds),
         houses=features.values("house"),

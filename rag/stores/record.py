@@ -219,6 +219,12 @@ class ScopeRecord:
         """What the record was built with; empty for a new one."""
         return {row["key"]: row["value"] for row in self._connect().execute("SELECT key, value FROM manifest")}
 
+    @property
+    def rebuild_command(self) -> str:
+        """The command that makes this scope's index anew from its originals."""
+        option = "--public" if self.scope_id == PUBLIC else f"--farm {self.scope_id.removeprefix('farm:')}"
+        return f"python -m ingest --rebuild {option}"
+
     def check_manifest(self, expected: Mapping[str, str]) -> None:
         """Compare with the running components; an empty record takes any.
 
@@ -228,10 +234,9 @@ class ScopeRecord:
         for key, have in sorted(self.manifest().items()):
             want = expected.get(key)
             if want is not None and have != want:
-                option = "--public" if self.scope_id == PUBLIC else f"--farm {self.scope_id.removeprefix('farm:')}"
                 raise IndexMismatch(
                     f"'{self.scope_id}' 색인의 {key} 이(가) 다릅니다: 색인은 '{have}', 지금은 '{want}'. "
-                    f"설정을 되돌리거나 'python -m ingest --rebuild {option}' 으로 다시 만드세요."
+                    f"설정을 되돌리거나 '{self.rebuild_command}' 으로 다시 만드세요."
                 )
 
     def set_manifest(self, values: Mapping[str, str]) -> None:

@@ -2,6 +2,8 @@
 
 A snapshot is made whole in a temporary folder, renamed, and then CURRENT is replaced: a reader sees the old state
 or the new one, never half of one. The name is the record's digest, so equal content gives no second snapshot.
+Files that cannot be read (a disk error, a power cut) are a ``StoreError`` for readers; the next ingest derives them
+again.
 
 | file | content |
 |---|---|
@@ -18,6 +20,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -27,11 +30,14 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.embedding import unit_rows
+from rag.errors import StoreError
 from rag.schema import Level, SentenceRecord
 from rag.stores.record import ScopeRecord
 
 FloatMatrix = npt.NDArray[np.float32]
 INDEXED_LEVELS: tuple[Level, ...] = ("G2",)
+# A reader that meets the moment of a swap looks again this often, so many seconds apart.
+_LOOKS, _PAUSE_S = 5, 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,20 +88,23 @@ def current_digest(record: ScopeRecord) -> str | None:
         return None
 
 
-def write_snapshot(record: ScopeRecord, dim: int) -> str:
+def write_snapshot(record: ScopeRecord, dim: int, *, again: bool = False) -> str:
     """Derive the snapshot of the record's present state and put it in force; returns its digest.
 
-    The caller holds the writer's place. Snapshots other than the present and the last one are removed.
+    The caller holds the writer's place. Snapshots other than the present and the last one are removed. ``again``:
+    derive it also where one of that digest is there (its files are damaged).
     """
     digest = record.digest()
     base = record.folder / "snapshots"
     previous = current_digest(record)
     target = base / digest
-    if not target.exists():
+    if again or not target.exists():
         partial = base / f".{digest}.{os.getpid()}.part"
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir()
         _write_files(record, partial, dim)
+        if target.exists():
+            target.replace(base / f".{digest}.{os.getpid()}.old")
         partial.replace(target)
     pointer = base / f".CURRENT.{os.getpid()}.part"
     pointer.write_text(digest, encoding="ascii")
@@ -147,18 +156,42 @@ def _write_files(record: ScopeRecord, folder: Path, dim: int) -> None:
 
 
 def _matrix(blobs: list[bytes], dim: int) -> FloatMatrix:
-    """Unit float32 rows from float16 blobs, shape (n, dim)."""
+    """Unit float32 rows from float16 blobs, shape (n, dim); ``dim`` is read where there are no rows to tell it."""
     if not blobs:
         return np.empty((0, dim), np.float32)
-    matrix = np.frombuffer(b"".join(blobs), np.float16).reshape(len(blobs), dim).astype(np.float32)
+    matrix = np.frombuffer(b"".join(blobs), np.float16).reshape(len(blobs), -1).astype(np.float32)
     return unit_rows(matrix)
 
 
 def open_snapshot(record: ScopeRecord) -> Snapshot | None:
-    """The snapshot in force, None when the scope has none yet."""
-    digest = current_digest(record)
-    if digest is None:
-        return None
+    """The snapshot in force, None when the scope has none yet.
+
+    Raises:
+        StoreError: its files are missing or damaged; names the command that derives them again.
+    """
+    for look in range(1, _LOOKS + 1):
+        digest = current_digest(record)
+        if digest is None:
+            return None
+        try:
+            return _read_files(record, digest)
+        except FileNotFoundError as error:  # a writer may just be swapping
+            if look == _LOOKS:
+                raise _damaged(record, error) from error
+            time.sleep(_PAUSE_S)
+        except (OSError, EOFError, ValueError, KeyError, TypeError, IndexError) as error:
+            raise _damaged(record, error) from error
+    return None
+
+
+def _damaged(record: ScopeRecord, error: Exception) -> StoreError:
+    return StoreError(
+        f"'{record.scope_id}' 색인 파일이 없거나 손상되었습니다({type(error).__name__}: {error}). "
+        f"'{record.rebuild_command}' 으로 다시 만드세요. 원본과 기록은 그대로 있습니다."
+    )
+
+
+def _read_files(record: ScopeRecord, digest: str) -> Snapshot:
     folder = record.folder / "snapshots" / digest
     rows, graph, tokens = (
         json.loads((folder / name).read_text(encoding="utf-8")) for name in ("rows.json", "graph.json", "tokens.json")
@@ -174,6 +207,8 @@ def open_snapshot(record: ScopeRecord) -> Snapshot | None:
             tuple(map(tuple, graph[level]["mentions"])),
             tuple(map(tuple, graph[level]["relations"])),
         )
+        if not len(levels[level].chunk_ids) == len(levels[level].vectors) == len(levels[level].tokens):
+            raise ValueError(f"{level}: chunks, vectors and tokens differ in number")
     return Snapshot(
         record.scope_id,
         digest,

@@ -7,6 +7,8 @@ A view is immutable; :class:`Views` hands out the present one and notices new sn
 from __future__ import annotations
 
 import math
+import shutil
+import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -83,12 +85,19 @@ class View:
         return mask
 
     def chunks(self, pairs: Sequence[tuple[str, str]]) -> dict[str, ChunkRecord]:
-        """Texts of (scope id, chunk id) pairs; a chunk removed since the snapshot is left out."""
+        """Texts of (scope id, chunk id) pairs; a chunk removed since the snapshot is left out.
+
+        Raises:
+            StoreError: the record cannot be read.
+        """
         found: dict[str, ChunkRecord] = {}
         for scope_id, record in self.records.items():
             wanted = [chunk_id for scope, chunk_id in pairs if scope == scope_id]
             if wanted:
-                found.update(record.chunks(wanted))
+                try:
+                    found.update(record.chunks(wanted))
+                except sqlite3.Error as error:
+                    raise _unreadable(record, error) from error
         return found
 
     @cached_property
@@ -122,14 +131,20 @@ class View:
         return (), np.empty((0, 0), np.float32)
 
 
+def _unreadable(record: ScopeRecord, error: sqlite3.Error) -> StoreError:
+    return StoreError(
+        f"'{record.scope_id}' 자료의 기록({record.folder / 'store.sqlite'})을 읽을 수 없습니다({error}). "
+        "디스크를 확인하거나 백업본으로 바꿔 주세요."
+    )
+
+
 def _passes(document: DocumentFacts, wanted: DocFilter) -> bool:
-    if wanted.date_from or wanted.date_to:
-        if document.date is None:
-            return False
-        if wanted.date_from and document.date < wanted.date_from:
-            return False
-        if wanted.date_to and document.date > wanted.date_to:
-            return False
+    if wanted.not_after and document.date is not None and document.date > wanted.not_after:
+        return False
+    if wanted.periods and not (
+        document.date is not None and any(first <= document.date <= last for first, last in wanted.periods)
+    ):
+        return False
     if wanted.authors and document.author not in wanted.authors:
         return False
     if wanted.kinds and document.kind not in wanted.kinds:
@@ -169,17 +184,24 @@ def _join(level: Level, snapshots: Sequence[Snapshot]) -> LevelView:
 def view_bm25(level: Level, snapshots: Sequence[Snapshot], *, save: bool = False) -> Bm25Index:
     """The BM25 index of a view: the saved one where it was built over exactly these snapshots, else a fresh one.
 
-    The saved index lies in the folder of the last (most private) snapshot, under the digests of the others.
+    The saved index lies in the folder of the last (most private) snapshot, under the digests of the others; saving
+    removes those over other digests. A saved index that cannot be read is as good as none.
     """
     if not snapshots:
         return Bm25Index.build([])
     folder = snapshots[-1].folder / f"bm25_{level}" / ("-".join(s.digest for s in snapshots[:-1]) or "alone")
     if (folder / "rows.json").exists():
-        return Bm25Index.load(folder)
+        try:
+            return Bm25Index.load(folder)
+        except (OSError, EOFError, ValueError, KeyError, TypeError):
+            pass
     index = Bm25Index.build([tokens for snapshot in snapshots for tokens in snapshot.levels[level].tokens])
     if save:
         partial = folder.with_name(f".{folder.name}.part")
         index.save(partial)
+        for old in folder.parent.iterdir():
+            if old != partial:
+                shutil.rmtree(old, ignore_errors=True)
         partial.replace(folder)
     return index
 
@@ -201,7 +223,7 @@ class Views:
         """The view of a scope.
 
         Raises:
-            StoreError: nothing was indexed yet for any visible scope.
+            StoreError: nothing was indexed yet for any visible scope, or the files are damaged.
             IndexMismatch: an index was built with other components.
         """
         with self._lock:
@@ -211,7 +233,10 @@ class Views:
             if cached is not None and cached[0] == state:
                 return cached[1]
             for record in records:
-                record.check_manifest(self._components)
+                try:
+                    record.check_manifest(self._components)
+                except sqlite3.Error as error:
+                    raise _unreadable(record, error) from error
             snapshots = [snapshot for snapshot in map(open_snapshot, records) if snapshot is not None]
             if not snapshots:
                 raise StoreError(
@@ -223,8 +248,9 @@ class Views:
             return view
 
     def _record(self, scope_id: str) -> ScopeRecord | None:
+        if not (scope_folder(self.store, scope_id) / "store.sqlite").exists():
+            self._records.pop(scope_id, None)  # removing a farm is removing its folder
+            return None
         if scope_id not in self._records:
-            if not (scope_folder(self.store, scope_id) / "store.sqlite").exists():
-                return None
             self._records[scope_id] = ScopeRecord(self.store, scope_id)
         return self._records[scope_id]

@@ -48,7 +48,7 @@ class Chats:
             raise ValueError(f"user id {user!r} is not 16 hexadecimal digits")
         self._folder = scope_folder / "chats" / user
 
-    def list(self) -> list[Conversation]:
+    def recent(self) -> list[Conversation]:
         """All conversations, the one last written first."""
         files = sorted(self._folder.glob("*.jsonl"), key=lambda f: (-f.stat().st_mtime_ns, f.name))
         titled = [(file.stem, self.read(file.stem)) for file in files]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from dataclasses import dataclass, field
 
 from rag.errors import RagError
@@ -15,7 +16,9 @@ from rag.schema import Query
 from rag.ui.history import Chats, new_id
 from rag.ui.turn import Entry, Turn
 
-UNEXPECTED = "예상하지 못한 문제로 답하지 못했습니다. 다시 물어 보시고, 되풀이되면 관리자에게 서버 기록을 확인해 달라고 하세요."
+UNEXPECTED = (
+    "예상하지 못한 문제로 답하지 못했습니다. 다시 물어 보시고, 되풀이되면 관리자에게 서버 기록을 확인해 달라고 하세요."
+)
 _log = logging.getLogger(__name__)
 
 
@@ -29,10 +32,16 @@ class Job:
     stage: str = "질문 읽기"
     text: str = ""
     ahead: int = 0
+    began: float = field(default_factory=time.monotonic)
     entry: Entry | None = None
     not_saved: str | None = None
     cancel: threading.Event = field(default_factory=threading.Event)
     done: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def seconds(self) -> float:
+        """Since the question was asked."""
+        return time.monotonic() - self.began
 
     def start(self, pipeline: Pipeline, chats: Chats) -> None:
         """Begin to answer."""
@@ -44,7 +53,9 @@ class Job:
             chats.append(self.conversation, self.entry)
         except OSError as error:
             _log.exception("conversation not saved")
-            self.not_saved = f"대화를 저장하지 못했습니다({error.strerror or error}). 디스크 공간과 권한을 확인해 주세요."
+            self.not_saved = (
+                f"대화를 저장하지 못했습니다({error.strerror or error}). 디스크 공간과 권한을 확인해 주세요."
+            )
         finally:
             self.done.set()
 

@@ -22,7 +22,6 @@ from rag.settings import Settings, load_settings
 from rag.stores.record import scope_folder
 from rag.ui.escape import plain, shortened
 from rag.ui.history import Chats, new_id, valid_id
-from rag.ui.jobs import UNEXPECTED
 from rag.ui.library import Library
 from rag.weighting import ADAPTIVE, SYSTEMS
 
@@ -56,7 +55,9 @@ def guard() -> Iterator[None]:
         st.stop()
     except Exception:
         _log.exception("page failed")
-        st.error(UNEXPECTED)
+        st.error(
+            "화면을 그리다 예상하지 못한 문제가 생겼습니다. 새로 고침해 보시고, 되풀이되면 관리자에게 서버 기록을 확인해 달라고 하세요."
+        )
         st.stop()
 
 
@@ -165,7 +166,7 @@ def _conversations(session: Session) -> None:
     st.markdown("**대화 기록**")
     st.button("새 대화", icon=":material/add:", on_click=open_conversation, args=(session, new_id()), width="stretch")
     opened = conversation(session)
-    for item in session.chats.list()[:_LISTED]:
+    for item in session.chats.recent()[:_LISTED]:
         row = st.container(horizontal=True, gap="small", key=f"chat-row-{item.id}", wrap=False)
         row.button(
             plain(shortened(item.title, 22)),
@@ -175,8 +176,15 @@ def _conversations(session: Session) -> None:
             args=(session, item.id),
             width="stretch",
         )
-        row.button("", icon=":material/delete:", key=f"delete-chat-{item.id}", help="이 대화 지우기",
-                   type="tertiary", on_click=_delete, args=(session, item.id))
+        row.button(
+            "",
+            icon=":material/delete:",
+            key=f"delete-chat-{item.id}",
+            help="이 대화 지우기",
+            type="tertiary",
+            on_click=_delete,
+            args=(session, item.id),
+        )
 
 
 def _delete(session: Session, name: str) -> None:

@@ -1,0 +1,114 @@
+"""Fit the refusal model on the tune part of the farm set: ``python -m eval refusal [--write]``.
+
+Logistic regression with an L2 penalty on standardised features, balanced between answerable and unanswerable
+questions, each weight bound to the sign its feature has by meaning. The threshold maximises the mean of (unanswerable refused, answerable answered) over leave-one-out
+predictions; ties take the smaller one. Weights are stored for the raw features.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize
+
+from eval.questions import Question
+from rag.answering.calibration import Support
+from rag.pipeline import Pipeline
+from rag.schema import Query, Scope
+
+PENALTY = 1.0
+# What each feature can only mean; with so few questions a free sign would follow noise.
+SIGNS = (+1, +1, -1, -1, -1, -1)
+_NAMES = tuple(field.name for field in fields(Support))
+Array = npt.NDArray[np.float64]
+
+
+def supports_of(pipeline: Pipeline, questions: Sequence[Question]) -> list[Support]:
+    """The support that each question's chosen sentences have, as recorded in the trace."""
+    found: list[Support] = []
+    for question in questions:
+        query = Query(text=question.question, scope=Scope(farm_id=question.farm), asked_at=question.asked_at)
+        decisions = pipeline.ask(query).trace.decisions
+        support = next((d.data["support"] for d in decisions if "support" in d.data), None)
+        found.append(support or Support(cosine=0, focus=0, record_gap=1, missing=1, unseen=1, no_figure=0))
+    return found
+
+
+def fit(x: Array, y: Array, penalty: float = PENALTY) -> tuple[float, Array]:
+    """Bias and weights for raw features; ``x`` (n, d), ``y`` 1 for answerable."""
+    mean, spread = x.mean(axis=0), x.std(axis=0) + 1e-9
+    z = (x - mean) / spread
+    share = np.where(y == 1, 0.5 / max(1, int((y == 1).sum())), 0.5 / max(1, int((y == 0).sum()))) * len(y)
+
+    def loss(w: Array) -> float:
+        margin = (2 * y - 1) * (z @ w[1:] + w[0])
+        return float((share * np.logaddexp(0, -margin)).sum() + penalty * (w[1:] ** 2).sum() / 2)
+
+    bounds = [(None, None), *((0, None) if sign > 0 else (None, 0) for sign in SIGNS)]
+    w: Array = minimize(loss, np.zeros(x.shape[1] + 1), method="L-BFGS-B", bounds=bounds).x
+    weights = w[1:] / spread
+    return float(w[0] - (weights * mean).sum()), weights
+
+
+def predict(bias: float, weights: Array, x: Array) -> Array:
+    """σ(bias + x·weights)."""
+    probability: Array = 1 / (1 + np.exp(-(bias + x @ weights)))
+    return probability
+
+
+def leave_one_out(x: Array, y: Array) -> Array:
+    """Each question's probability from a model fitted on the others."""
+    out = np.empty(len(y))
+    for i in range(len(y)):
+        rest = np.arange(len(y)) != i
+        bias, weights = fit(x[rest], y[rest])
+        out[i] = predict(bias, weights, x[i : i + 1])[0]
+    return out
+
+
+def best_threshold(probability: Array, y: Array) -> float:
+    """The threshold with the best balanced accuracy, the middle of its gap."""
+    values = np.unique(np.concatenate([[0.0], probability, [1.0]]))
+    middles = (values[1:] + values[:-1]) / 2
+    scores = [((probability[y == 1] >= t).mean() + (probability[y == 0] < t).mean()) / 2 for t in middles]
+    return float(middles[int(np.argmax(scores))])
+
+
+def fit_refusal(pipeline: Pipeline, questions: Sequence[Question]) -> dict[str, Any]:
+    """The fitted model with its leave-one-out figures."""
+    supports = supports_of(pipeline, questions)
+    x = np.array([[getattr(support, name) for name in _NAMES] for support in supports])
+    y = np.array([float(question.answerable) for question in questions])
+    held_out = leave_one_out(x, y)
+    threshold = best_threshold(held_out, y)
+    bias, weights = fit(x, y)
+    return {
+        "refusal": {
+            "bias": round(bias, 4),
+            **{name: round(float(w), 4) for name, w in zip(_NAMES, weights, strict=True)},
+            "threshold": round(threshold, 4),
+        },
+        "n_questions": len(y),
+        "leave_one_out": {
+            "unanswerable_refused": round(float((held_out[y == 0] < threshold).mean()), 4),
+            "answerable_answered": round(float((held_out[y == 1] >= threshold).mean()), 4),
+        },
+    }
+
+
+def write(path: Path, encoder: str, report: dict[str, Any]) -> None:
+    """Put the fitted model into the levels file."""
+    raw = json.loads(path.read_text(encoding="utf-8"))
+    raw["encoders"][encoder] |= {
+        "tuned_on": "farm.jsonl (tune)",
+        "refusal": report["refusal"],
+        "leave_one_out": report["leave_one_out"],
+        "n_questions": report["n_questions"],
+    }
+    path.write_text(json.dumps(raw, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,43 @@
+"""Stand-ins that implement the public interfaces: fast, deterministic, no model."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from rag.embedding import FloatMatrix, unit_rows
+from rag.schema import FloatVector
+
+_PREFIX = 2
+
+
+class FakeEmbedder:
+    """Hashed bag of word beginnings: texts that share words (whatever their particles) are near each other."""
+
+    model_name = "fake/bag-of-words"
+
+    def __init__(self, dim: int = 64) -> None:
+        self.dim = dim
+
+    def count_tokens(self, text: str) -> int:
+        return len(text) // 2
+
+    def encode_query(self, text: str) -> FloatVector:
+        return self.encode_passages([text])[0]
+
+    def encode_passages(self, texts: Sequence[str]) -> FloatMatrix:
+        rows = np.zeros((len(texts), self.dim), np.float32)
+        rows[:, 0] = 0.5  # no text has a zero vector
+        for row, text in zip(rows, texts):
+            for word in re.findall(r"\w+", text.lower()):
+                digest = hashlib.sha256(word[:_PREFIX].encode()).digest()
+                row[1 + int.from_bytes(digest[:4], "big") % (self.dim - 1)] += 1.0 if digest[4] % 2 else -1.0
+        return unit_rows(unit_rows(rows).astype(np.float16))
+
+
+def unit_vectors(n: int, dim: int, seed: int = 0) -> FloatMatrix:
+    """Random unit vectors, shape (n, dim)."""
+    return unit_rows(np.random.default_rng(seed).normal(size=(n, dim)))

@@ -1,0 +1,144 @@
+"""An ingest killed at any moment leaves the last complete state; the next run finishes the work."""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+
+from ingest.sample.build import CorpusManifest
+from rag.assembly import build_pipeline
+from rag.stores.record import ScopeRecord, scopes_on_disk
+from rag.stores.snapshot import open_snapshot
+from tests.pipeline.support import asked, command, copy_store, record_of, settings_for, snapshot_files, stable, take_in
+
+FARM = "haetsal"
+SEED = 20261201
+QUESTION = "1동 토마토 배액률이 얼마였지?"
+KILLS = 8
+
+
+def documents_in(store: Path) -> dict[str, tuple[str, int, int]]:
+    """Document → (text, chunks, sentences) of the farm's record; every document must be whole."""
+    if f"farm:{FARM}" not in scopes_on_disk(store):
+        return {}
+    record = record_of(store, FARM)
+    with sqlite3.connect(record.folder / "store.sqlite") as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert not db.execute("PRAGMA foreign_key_check").fetchall()
+        rows = db.execute(
+            "SELECT d.doc_id, d.text, d.original, COUNT(DISTINCT c.chunk_id), COUNT(s.ordinal) FROM documents d "
+            "LEFT JOIN chunks c ON c.doc_id = d.doc_id AND c.level = 'G2' "
+            "LEFT JOIN sentences s ON s.chunk_id = c.chunk_id GROUP BY d.doc_id"
+        ).fetchall()
+        bare = db.execute(
+            "SELECT COUNT(*) FROM chunks WHERE level = 'G2' AND (vector IS NULL OR tokens = '[]' OR chunk_id NOT IN "
+            "(SELECT chunk_id FROM sentences))"
+        ).fetchone()[0]
+        assert bare == 0
+    for _, _, original, chunks, sentences in rows:
+        assert chunks > 0
+        assert sentences >= chunks
+        assert (record.folder / "originals" / original).exists()
+    return {doc_id: (text, chunks, sentences) for doc_id, text, _, chunks, sentences in rows}
+
+
+def check_snapshot(record: ScopeRecord) -> None:
+    snapshot = open_snapshot(record)
+    if snapshot is not None:
+        rows = snapshot.levels["G2"]
+        assert len(rows.chunk_ids) == len(rows.vectors) == len(rows.document_of) == len(rows.tokens)
+        assert sum(map(len, snapshot.sentences.values())) == len(snapshot.sentence_vectors)
+
+
+def killed_run(store: Path, folder: Path, after: int | None, delay: float) -> int:
+    """Run an ingest and kill it ``delay`` seconds after its ``after``-th new document (None: after the last file).
+
+    Returns the number of new documents that it had reported.
+    """
+    process = command("-m", "ingest", str(folder), "--farm", FARM, "--store", str(store), "--json")
+    assert process.stdout is not None
+    n_files = sum(path.is_file() for path in folder.rglob("*"))
+    new = lines = 0
+    while (new < after) if after is not None else (lines < n_files):
+        line = process.stdout.readline()
+        assert line, process.stderr and process.stderr.read()
+        lines += 1
+        new += json.loads(line)["status"] == "indexed"
+    time.sleep(delay)
+    process.kill()
+    process.communicate()
+    return new
+
+
+@pytest.mark.slow
+def test_killed_at_eight_moments(corpus: CorpusManifest, base: Path, tmp_path: Path) -> None:
+    folder = corpus.target / "farms" / FARM
+    n_files = sum(path.is_file() for path in folder.rglob("*"))
+    store = tmp_path / "store"
+    store.mkdir()
+    copy_store(base / "public", store / "public")
+    uninterrupted = (
+        record_of(base, FARM).digest(),
+        documents_in(base),
+        snapshot_files(base, FARM),
+        stable(build_pipeline(settings_for(base)).ask(asked(QUESTION, FARM))),
+    )
+    dice = random.Random(SEED)
+    step = n_files // (KILLS - 2)
+    known: dict[str, tuple[str, int, int]] = {}
+    for number in range(KILLS):
+        writing = number < KILLS - 2  # the last two hit the making of the snapshot
+        after = dice.randint(1, step) if writing else None
+        reported = killed_run(store, folder, after, dice.uniform(0, 0.06 if writing else 0.3))
+        found = documents_in(store)
+        assert found.items() >= known.items(), "an indexed document was lost"
+        assert len(found) >= len(known) + reported, "a document was reported but is not there"
+        known = found
+        check_snapshot(record_of(store, FARM))
+        asking = build_pipeline(settings_for(store))
+        asking.ask(asked(QUESTION, FARM))  # whatever the state, questions are answered
+        again = copy_store(store, tmp_path / f"again{number}")
+        assert take_in(again, FARM, folder) == 0
+        assert (
+            record_of(again, FARM).digest(),
+            documents_in(again),
+            snapshot_files(again, FARM),
+            stable(build_pipeline(settings_for(again)).ask(asked(QUESTION, FARM))),
+        ) == uninterrupted
+        assert not list((again / "farms" / FARM).rglob("*.part"))
+    assert len(known) == n_files
+
+
+def test_killed_rebuild_leaves_the_old_state(base: Path, own_store: Path) -> None:
+    process = command("-m", "ingest", "--farm", FARM, "--store", str(own_store), "--rebuild")
+    assert process.stderr is not None
+    seen = ""
+    while " 3/" not in seen:  # the bar after three documents
+        piece = process.stderr.read(1)
+        assert piece, seen
+        seen += piece
+    process.kill()
+    process.communicate()
+    assert documents_in(own_store) == documents_in(base)
+    assert record_of(own_store, FARM).digest() == record_of(base, FARM).digest()
+    assert snapshot_files(own_store, FARM) == snapshot_files(base, FARM)
+    assert take_in(own_store, FARM, options=("--rebuild",)) == 0
+    assert documents_in(own_store) == documents_in(base)
+
+
+def test_killed_between_record_and_snapshot(small_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record is ahead of the snapshot: readers see the old state, the next run derives the new one."""
+    (tmp_path / "new.md").write_text("# 정전 대응\n\n정전되면 비상발전기를 먼저 켠다.\n", encoding="utf-8")
+    with monkeypatch.context() as patch:
+        patch.setattr("ingest.__main__.refresh", lambda *args, **options: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            take_in(small_store, "public", tmp_path / "new.md")
+    pipeline = build_pipeline(settings_for(small_store))
+    assert "비상발전기" not in pipeline.ask(asked("정전되면 뭐부터 해야 해?")).answer.text
+    assert take_in(small_store, "public", tmp_path / "new.md") == 0
+    assert "비상발전기" in pipeline.ask(asked("정전되면 뭐부터 해야 해?")).answer.text
