@@ -1,4 +1,8 @@
-"""``python -m eval farm|latency``: measure on the index of the store. Figures go to the screen and, with --json, a file."""
+"""``python -m eval farm|latency|compare|ablate|speed``: figures go to the screen and, with --json, into a file.
+
+``farm`` and ``latency`` measure on the index of the store, the others (``eval.commands``) on retrieval sets or on
+generated data.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from eval.commands import add_commands
 from eval.farm import by_kind, run_farm, summary
 from eval.latency import run_latency
 from eval.questions import SETS_DIR, load_questions
@@ -24,7 +29,7 @@ from rag.weighting import SYSTEMS
 
 
 def _arguments(argv: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m eval", description="시연 색인에서 품질과 지연을 잽니다.")
+    parser = argparse.ArgumentParser(prog="python -m eval", description="검색과 답변의 품질과 지연을 잽니다.")
     commands = parser.add_subparsers(dest="command", required=True)
     farm = commands.add_parser("farm", help="농장 질문 세트: 검색과 추출 답변")
     farm.add_argument("--split", choices=("tune", "test", "all"), default="test")
@@ -39,6 +44,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
         command.add_argument("--set", type=Path, default=SETS_DIR / "farm.jsonl")
         command.add_argument("--store", type=Path)
         command.add_argument("--json", type=Path, metavar="FILE")
+    add_commands(commands)
     return parser.parse_args(argv)
 
 

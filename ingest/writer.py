@@ -335,7 +335,8 @@ class Writer:
                 path = self.record.folder / "originals" / old.original
                 try:
                     data = path.read_bytes()
-                    parsed = load(path, limit_bytes=max(self._limit, len(data)))  # it was within the limit once
+                    limit = max(self._limit, len(data))  # it was within the limit once
+                    parsed = load(path, limit_bytes=limit, name=Path(old.path).name)
                     digest = hashlib.sha256(data).hexdigest()
                     progress(self._write(parsed, old.path, old.doc_id, data, digest, path.suffix))
                 except (IngestError, OSError) as error:

@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"(?<![\d.])(\d+(?:,\d{3})*(?:\.\d+)?)")
 _UNIT = re.compile(r"\s*(dS/m|mS/cm|℃|°C|도(?![가-힣])|%|퍼센트|ppm|kg|배|일|회|시간|분|원)")
 _SAME = {"mS/cm": "dS/m", "°C": "℃", "도": "℃", "퍼센트": "%"}
 _RANGE = re.compile(r"(\d)\s*[~∼〜–-]\s*(?=\d)")
-_LIST_NUMBER = re.compile(r"^\s*\d{1,2}[.)]\s+")
+LIST_NUMBER = re.compile(r"^\s*(?:\d{1,2}[.)]|[①-⑳])\s+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def numbers_of(text: str) -> set[tuple[str, str]]:
 
     In a range the unit of the last number holds for all of them.
     """
-    body = _RANGE.sub(r"\1~", _LIST_NUMBER.sub("", text))
+    body = _RANGE.sub(r"\1~", LIST_NUMBER.sub("", text))
     found: set[tuple[str, str]] = set()
     pending: list[str] = []
     for match in _NUMBER.finditer(body):

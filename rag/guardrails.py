@@ -164,6 +164,11 @@ def _explain_alive(steps: WeightSteps, rails: Guardrails, alive: Collection[str]
     dead = [c for c, weight in steps.bounded.by_channel.items() if weight > 0 and c not in alive]
     if not dead:
         return
+    if not alive:
+        yield Decision(
+            stage="guardrails", what="결과를 낸 검색이 없습니다.", why=_why_final(steps, alive), data={"dead": dead}
+        )
+        return
     yield Decision(
         stage="guardrails",
         what=f"결과가 없는 검색의 가중치를 0으로 두었습니다: {', '.join(map(_label, dead))}",

@@ -191,12 +191,11 @@ class Pipeline:
         retrieved = self.retriever.fuse_results(planned, results, recorder)
         listener.on_stage("답변 쓰기")
         with recorder.span("answer"):
-            answer = self._answer(understood, retrieved.evidence, recorder, listener)
+            answer = self._answer(understood, retrieved, recorder, listener)
         return self._result(understood, retrieved, system, answer, recorder)
 
-    def _answer(
-        self, understood: Understood, evidence: FusedEvidence, recorder: Recorder, listener: Listener
-    ) -> Answer:
+    def _answer(self, understood: Understood, retrieved: Retrieved, recorder: Recorder, listener: Listener) -> Answer:
+        evidence = retrieved.evidence
         top_k = understood.plan.top_k
         if names_another_farm(understood.features):
             recorder.decide("answer", "거절", "다른 농장 이름이 들어 있어, 있는지 여부와 상관없이 답하지 않습니다.")
@@ -206,7 +205,7 @@ class Pipeline:
             return refusal(
                 (), self._extractive.name, note="찾을 말이 없습니다. 작물, 동, 날짜 같은 말을 넣어 물어 주세요."
             )
-        extracted, support = self._extractive.answer(understood.asked, evidence, top_k)
+        extracted, support = self._extractive.answer(understood.asked, evidence, retrieved.results, top_k)
         recorder.decide("answer", "거절" if extracted.refused else "답변", "근거의 세기", support=support)
         if self._llm is None or extracted.refused:
             listener.on_token(extracted.text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rag.schema import CHANNEL_LABELS, Citation, Result, Weights, segment_key
+from rag.schema import CHANNEL_LABELS, Answer, Citation, Result, Weights, segment_key
 
 RETRIEVAL_STAGES = ("features", "profile", "embedding", "policy", "retrieval", "weighting", "fusion", "evidence")
 
@@ -109,21 +109,20 @@ def as_text(result: Result, *, explain: bool) -> str:
     return "\n".join(lines)
 
 
-def numbered_citations(result: Result) -> list[Citation]:
-    """Distinct citations in the order of the answer; the list position is the number shown."""
-    distinct: dict[tuple[str, int], Citation] = {}
-    for sentence in result.answer.sentences:
+def numbered(answer: Answer) -> dict[tuple[str, int], tuple[int, Citation]]:
+    """(chunk id, start) → (number shown, citation), in the order of the answer."""
+    found: dict[tuple[str, int], tuple[int, Citation]] = {}
+    for sentence in answer.sentences:
         for citation in sentence.citations:
-            distinct.setdefault((citation.chunk_id, citation.start), citation)
-    return list(distinct.values())
+            found.setdefault((citation.chunk_id, citation.start), (len(found) + 1, citation))
+    return found
 
 
 def _answer_lines(result: Result) -> list[str]:
-    citations = numbered_citations(result)
-    number = {(c.chunk_id, c.start): i for i, c in enumerate(citations, start=1)}
+    cited = numbered(result.answer)
     lines: list[str] = []
     for sentence in result.answer.sentences:
-        marks = "".join(f"[{number[(c.chunk_id, c.start)]}]" for c in sentence.citations)
+        marks = "".join(f"[{cited[(c.chunk_id, c.start)][0]}]" for c in sentence.citations)
         doubt = (
             ""
             if sentence.supported or result.answer.refused
@@ -133,11 +132,11 @@ def _answer_lines(result: Result) -> list[str]:
     lines += [f"※ {note}" for note in result.answer.notes]
     if result.answer.refused and result.answer.nearby:
         lines.append("가까운 문서: " + ", ".join(result.answer.nearby))
-    if citations:
+    if cited:
         lines += ["", "근거"]
         lines += [
             f"[{i}] {c.title}{' · ' + c.locator if c.locator else ''} ({c.doc_id})\n    “{c.sentence}”"
-            for i, c in enumerate(citations, start=1)
+            for i, c in cited.values()
         ]
     return lines
 

@@ -170,7 +170,6 @@ class Korean:
         lexical = [t for t in morphemes if not str(t.tag).startswith(_GRAMMATICAL)]
         borders = ({t.start for t in lexical}, {t.start + t.len for t in lexical})
         mentions = self.lexicon.mentions(text, borders)
-        known = [(m.start, m.end) for m in mentions]
         nouns = _apart(_nouns(morphemes), mentions)
         names = _apart(names_in(text), [*mentions, *nouns])
         compounds = tuple(sorted((*nouns, *names), key=lambda m: (m.start, -m.end)))
@@ -183,7 +182,7 @@ class Korean:
         if heading:
             names = tuple(name for line in text.split("\n") for name in heading_names(line))
         else:
-            names = _apart(names, mentions)
+            names = tuple(n for n in names if not any(m.start <= n.start and n.end <= m.end for m in mentions))
         return Analysis(self._latin_tokens(text), tuple(mentions), names, opening)
 
     def _is_term(self, written: str, mention: Mention, names: Sequence[Mention]) -> bool:

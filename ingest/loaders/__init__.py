@@ -84,9 +84,12 @@ _EXPANSION: Final = 20
 _MIN_EXPANDED: Final = 200_000_000
 
 
-def load(path: Path, *, limit_bytes: int) -> ParsedDocument:
-    """Read ``path``. Raises ``IngestError`` (and nothing else) with the reason and the remedy in Korean."""
-    name = unicodedata.normalize("NFC", path.name)
+def load(path: Path, *, limit_bytes: int, name: str | None = None) -> ParsedDocument:
+    """Read ``path``. Raises ``IngestError`` (and nothing else) with the reason and the remedy in Korean.
+
+    ``name``: the file's own name where ``path`` is a copy kept under another one; some formats take their title from it.
+    """
+    name = unicodedata.normalize("NFC", name or path.name)
     data = _read(path, name, limit_bytes)
     kind = sniff(data, name, limit_bytes=limit_bytes)
     document = _guarded(LOADERS[kind], data, name, kind)

@@ -17,16 +17,20 @@ from rag.errors import ProfileError
 class Support:
     """How well the evidence carries an answer; what the refusal model reads.
 
+    ``top_cosine``: best passage of the vector channel; ``keyword``: best BM25 score per idf of the question's words.
     Over the chosen sentences: ``cosine`` best with the question; over those with a figure where a quantity is asked, and
-    with their headings: ``focus`` largest share of the question's lexicon terms in one sentence, ``record_gap`` smallest
-    idf-weighted share of its words not in one sentence, for questions about a farm's records (there the words are the
-    records' own; else 0); ``missing`` share of the question's named terms (crop, pest, cultivar …) that
+    with their headings: ``focus`` largest share of the question's lexicon terms in one sentence, ``said`` largest
+    idf-weighted share of its words, ``record_gap`` the rest of it for questions about a farm's records (there the words
+    are the records' own; else 0); ``missing`` share of the question's named terms (crop, pest, cultivar …) that
     no chosen passage names; ``unseen`` weight share of question words that no document holds; ``no_figure`` 1 when a
-    quantity is asked and no chosen sentence has a figure in the unit asked for. All in [0, 1].
+    quantity is asked and no chosen sentence has a figure in the unit asked for. All near [0, 1].
     """
 
+    top_cosine: float
+    keyword: float
     cosine: float
     focus: float
+    said: float
     record_gap: float
     missing: float
     unseen: float
@@ -38,8 +42,11 @@ class RefusalModel:
     """P(the evidence answers) = σ(bias + Σ weight·feature); below ``threshold`` the answer is refused."""
 
     bias: float
+    top_cosine: float
+    keyword: float
     cosine: float
     focus: float
+    said: float
     record_gap: float
     missing: float
     unseen: float

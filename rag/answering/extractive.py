@@ -25,8 +25,20 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.answering.calibration import Calibration, Support
-from rag.citations import Candidate, citation_of
-from rag.schema import PUBLIC, Answer, ChunkRecord, CitedSentence, Evidence, FloatVector, FusedEvidence, QueryFeatures
+from rag.citations import LIST_NUMBER, Candidate, citation_of
+from rag.schema import (
+    BM25,
+    PUBLIC,
+    VECTOR,
+    Answer,
+    ChannelResult,
+    ChunkRecord,
+    CitedSentence,
+    Evidence,
+    FloatVector,
+    FusedEvidence,
+    QueryFeatures,
+)
 from rag.stores.view import View
 
 MAX_SENTENCES = 6
@@ -95,12 +107,14 @@ class ExtractiveAnswerer:
     def __init__(self, calibration: Calibration) -> None:
         self._calibration = calibration
 
-    def answer(self, asked: Asked, evidence: FusedEvidence, top_k: int) -> tuple[Answer, Support]:
-        """The answer from the ``top_k`` best passages, and how well they carry it."""
+    def answer(
+        self, asked: Asked, evidence: FusedEvidence, results: Sequence[ChannelResult], top_k: int
+    ) -> tuple[Answer, Support]:
+        """The answer from the ``top_k`` best passages, and how well they and the channels' best scores carry it."""
         items = evidence.items[:top_k]
         scored = rank_sentences(asked, items)
         chosen = choose(scored, aspects_of(asked))
-        support = support_of(asked, chosen)
+        support = support_of(asked, chosen, results)
         if not chosen or self._calibration.refusal.probability(support) < self._calibration.refusal.threshold:
             return refusal(items, self.name), support
         ordered = sorted(chosen, key=lambda s: (_day(s), s.place, s.candidate.sentence.start))
@@ -207,7 +221,7 @@ def rank_sentences(asked: Asked, items: Sequence[Evidence]) -> list[_Scored]:
             - HOUSE * _other_house(asked, candidate)
             + MONTH * (monthly and candidate.chunk.kind in MONTHLY_KINDS)
             + FIGURE * (figure is not None and bool(figure.search(candidate.text))),
-            spoken_row(candidate.text, asked.features.keywords),
+            spoken_row(LIST_NUMBER.sub("", candidate.text), asked.features.keywords),
         )
         for (place, candidate), cosine in zip(pairs, cosines, strict=True)
     ]
@@ -326,7 +340,7 @@ def _overlap(scored: _Scored, chosen: Sequence[_Scored]) -> float:
     return max(0.0, (nearest - COSINE_ZERO) / (1 - COSINE_ZERO))
 
 
-def support_of(asked: Asked, chosen: Sequence[_Scored]) -> Support:
+def support_of(asked: Asked, chosen: Sequence[_Scored], results: Sequence[ChannelResult]) -> Support:
     """What the refusal model reads off the chosen sentences."""
     weights = word_weights(asked)
     total = math.fsum(weights.values())
@@ -338,13 +352,20 @@ def support_of(asked: Asked, chosen: Sequence[_Scored]) -> Support:
     bearing = [s for s in chosen if figure is None or figure.search(s.text)]
     said = max((_share(weights, _words(asked, s)) for s in bearing), default=0.0)
     return Support(
-        cosine=max((s.cosine for s in chosen), default=0.0),
+        top_cosine=_best_score(results, VECTOR),
+        keyword=_best_score(results, BM25) / total if total else 0.0,
+        cosine=max((s.cosine for s in bearing), default=COSINE_ZERO),
         focus=max((_named(asked, s) for s in bearing), default=0.0),
+        said=said,
         record_gap=1.0 - said if asked.features.intent == "log_lookup" else 0.0,
         missing=len(nowhere) / len(terms) if terms else 0.0,
         unseen=unseen / total if total else 0.0,
         no_figure=float(figure is not None and not any(figure.search(s.text) for s in chosen)),
     )
+
+
+def _best_score(results: Sequence[ChannelResult], channel: str) -> float:
+    return max((r.hits[0].score for r in results if r.channel == channel and r.hits), default=0.0)
 
 
 def _words(asked: Asked, scored: _Scored) -> tuple[str, ...]:

@@ -81,9 +81,7 @@ def final_scores(mass: Mass, similarities: Similarities | None, dense_share: flo
     return scores
 
 
-def walk_mass(
-    graph: WalkGraph, start: tuple[Mass, Mass], similarities: Similarities | None, params: Walk
-) -> Mass:
+def walk_mass(graph: WalkGraph, start: tuple[Mass, Mass], similarities: Similarities | None, params: Walk) -> Mass:
     """Mass of every chunk after ``max_hops`` steps from the restart masses (chunks, entities)."""
     chunk_seed, entity_seed = start
     chunk, entity = chunk_seed, entity_seed

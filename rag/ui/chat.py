@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from rag.pipeline import MAX_QUESTION
+from rag.render import numbered
 from rag.schema import Query
 from rag.text import nfc
 from rag.ui.components.answer import answer_text, banners, citation_buttons
@@ -16,7 +17,7 @@ from rag.ui.escape import html_text, plain
 from rag.ui.jobs import Job
 from rag.ui.session import Session, conversation, current, settings_key
 from rag.ui.suggestions import fitting_questions
-from rag.ui.turn import Entry, Turn, numbered
+from rag.ui.turn import Entry, Turn
 
 _POLL_S = 0.15
 

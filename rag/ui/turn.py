@@ -13,7 +13,6 @@ from pydantic import TypeAdapter
 
 from rag.schema import (
     Answer,
-    Citation,
     Evidence,
     GraphPath,
     QueryFeatures,
@@ -104,12 +103,3 @@ class Entry:
 
 
 ENTRY: TypeAdapter[Entry] = TypeAdapter(Entry)
-
-
-def numbered(answer: Answer) -> dict[tuple[str, int], tuple[int, Citation]]:
-    """(chunk id, start) → (number shown, citation), in the order of the answer."""
-    found: dict[tuple[str, int], tuple[int, Citation]] = {}
-    for sentence in answer.sentences:
-        for citation in sentence.citations:
-            found.setdefault((citation.chunk_id, citation.start), (len(found) + 1, citation))
-    return found

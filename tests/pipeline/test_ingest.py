@@ -158,7 +158,6 @@ class TestBadFiles:
         "깨진.pdf": b"%PDF-1.7\n" + bytes(range(256)) * 4,
         "깨진.hwp": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600),
         "이진.bin": bytes(range(256)) * 8,
-        "머리글만.md": "#\n\n\n",
     }
 
     def test_they_fail_with_a_reason_and_the_others_are_in(
@@ -323,7 +322,7 @@ class TestRebuild:
         assert record.digest() == before
 
     def test_a_lower_limit_loses_nothing(self, store: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        write_files(folder, {"긴_글.txt": "딸기 배액률은 30%로 둔다.\n" + " \n" * 600_000})
+        write_files(folder, {"긴_글.txt": "딸기 배액률은 30%로 둔다.\n" + " " * 1_200_000})
         assert take_in(store, "public", folder) == 0
         before = record_of(store, "public").digest()
         monkeypatch.setenv("ONSIL_INGEST_LIMIT_MB", "1")

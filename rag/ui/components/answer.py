@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
+from rag.render import numbered
 from rag.schema import Answer, Citation, CitedSentence
 from rag.ui.escape import html_text, plain, shortened
-from rag.ui.turn import Turn, numbered
+from rag.ui.turn import Turn
 
 # Slots that leave documents out.
 _NARROWING = frozenset({"date", "author", "doc_type", "house", "file"})

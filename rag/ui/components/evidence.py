@@ -9,12 +9,13 @@ import streamlit as st
 
 from rag.citations import place_of
 from rag.errors import RagError
+from rag.render import numbered
 from rag.schema import ChunkRecord, Citation
 from rag.stores.record import DocumentRow
 from rag.ui.components.answer import close_card, open_card, opened
 from rag.ui.escape import html_text, plain, shortened
 from rag.ui.library import Library, scope_label, scope_of
-from rag.ui.turn import Turn, numbered
+from rag.ui.turn import Turn
 
 # Cosines of the shipped encoder: relevant pairs .82-.92, unrelated ones .77-.82; .87 is its citation threshold.
 HIGH, MEDIUM = 0.87, 0.82

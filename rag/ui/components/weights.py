@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import streamlit as st
 
 from rag.citations import place_of
+from rag.render import numbered
 from rag.schema import CHANNEL_LABELS, Evidence, GraphPath, Weights
 from rag.ui.escape import html_text, plain, shortened
 from rag.ui.style import colour, ink
-from rag.ui.turn import Turn, numbered
+from rag.ui.turn import Turn
 from rag.weighting import SYSTEMS
 
 _STATUS = {
