@@ -52,6 +52,9 @@ def main(argv: list[str] | None = None) -> int:
     """Run one measurement; returns the exit code."""
     args = _arguments(argv)
     try:
+        if "run" in args:  # a command of eval.commands: needs no store and writes its own JSON
+            args.run(args)
+            return 0
         settings = load_settings(store=args.store)
         report = COMMANDS[args.command](args, build_pipeline(settings))
     except RagError as error:
@@ -98,7 +101,8 @@ def _latency(args: argparse.Namespace, pipeline: Pipeline) -> dict[str, Any]:
 
 
 def _refusal(args: argparse.Namespace, pipeline: Pipeline) -> dict[str, Any]:
-    report = fit_refusal(pipeline, [q for q in load_questions(args.set) if q.split == "tune"])
+    tune = [q for q in load_questions(args.set) if q.split == "tune"]
+    report = fit_refusal(pipeline, [*tune, *load_questions(SETS_DIR / "source" / "calibration.jsonl")])
     print(json.dumps(report, ensure_ascii=False, indent=2))
     if args.write:
         settings = load_settings(store=args.store)

@@ -7,7 +7,7 @@ questions that share a gold passage together and a mixed index is compared by it
 spans all comparisons of the command.
 
 JSON: ``sets.{name}.{system}.{metric}``, ``macro.{system}.{metric}``, ``tests[]``, ``types``, ``worse``, ``errors``,
-``chosen``, ``latency``, ``versions``.
+``chosen``, ``hindsight``, ``latency``, ``versions``.
 """
 
 from __future__ import annotations
@@ -137,19 +137,14 @@ class SeedResult:
     settings: dict[str, tuple[Setting, ...]]
 
 
+_SECTIONS = ("sets", "types", "rivals", "chosen", "worse", "errors", "hindsight", "weight_maps")
+
+
 def run_compare(job: Job, progress: Callable[[str], None] = print) -> dict[str, Any]:
     """All figures of one command."""
     sets = load_sets(job.data, job.sets)
-    report: dict[str, Any] = {
-        "sets": {},
-        "types": {},
-        "chosen": {},
-        "worse": {},
-        "errors": {},
-        "rivals": {},
-        "weight_maps": {},
-    }
-    pending: list[dict[str, Any]] = []
+    report: dict[str, Any] = {section: {} for section in _SECTIONS}
+    report |= {"tests": [], "seeds": list(job.seeds), "mixed": job.mixed, "target": _target(job.systems)}
     tables: dict[str, list[dict[str, dict[str, float]]]] = {}
     for members in [sets] if job.mixed else [[s] for s in sets]:
         bench = Bench(members, job)
@@ -158,22 +153,33 @@ def run_compare(job: Job, progress: Callable[[str], None] = print) -> dict[str, 
         for name in bench.index.names:
             inside = bench.set_of == job.sets.index(name)
             tables[name] = [_means(result, inside & ~result.tune) for result in results.values()]
-            report["sets"][name] = _median_table(tables[name])
-            report["types"][name] = _types(bench, results, inside)
-            report["rivals"][name] = _rivals(results, inside)
-        target = _target(job.systems)
-        report["chosen"]["+".join(bench.index.names)] = _chosen(results)
-        report["worse"] |= {n: _worse(bench, results, target, n) for n in bench.index.names}
-        report["weight_maps"] |= weight_maps(bench, job.seeds[0])
-        report["errors"] |= {n: error_classes(bench, results[job.seeds[0]], target, n) for n in bench.index.names}
-        pending += _tests(bench, results, target)
-        if job.timed:
-            _add_times(report, bench, results[job.seeds[0]])
+            _add_set(report, bench, results, name)
+        _add_index(report, bench, results)
+    report["sets"] = {name: _median_table(seeds) for name, seeds in tables.items()}
     report["macro"] = _macro(tables)
-    for row, adjusted in zip(pending, holm([row["p"] for row in pending]), strict=True):
-        row["p_holm"] = round(adjusted, 5)
     report["versions"] = versions()
-    return {**report, "tests": pending, "seeds": list(job.seeds), "mixed": job.mixed, "target": _target(job.systems)}
+    for row, adjusted in zip(report["tests"], holm([row["p"] for row in report["tests"]]), strict=True):
+        row["p_holm"] = round(adjusted, 5)
+    return report
+
+
+def _add_set(report: dict[str, Any], bench: Bench, results: Mapping[int, SeedResult], name: str) -> None:
+    """What is said about one set of an index."""
+    inside, target, first = bench.set_of == bench.job.sets.index(name), report["target"], bench.job.seeds[0]
+    report["types"][name] = _types(bench, results, inside)
+    report["rivals"][name] = _rivals(results, inside)
+    report["worse"][name] = _worse(bench, results, target, name)
+    report["errors"][name] = error_classes(bench, results[first], target, name)
+    report["hindsight"][name] = hindsight(bench, first, name)
+    report["weight_maps"][name] = weight_map(bench, first, name)
+
+
+def _add_index(report: dict[str, Any], bench: Bench, results: Mapping[int, SeedResult]) -> None:
+    """What is said about an index as a whole."""
+    report["chosen"]["+".join(bench.index.names)] = _chosen(results)
+    report["tests"] += _tests(bench, results, report["target"])
+    if bench.job.timed:
+        _add_times(report, bench, results[bench.job.seeds[0]])
 
 
 def _target(systems: Sequence[str]) -> str:
@@ -351,18 +357,22 @@ def error_classes(bench: Bench, result: SeedResult, target: str, name: str) -> d
     return counts
 
 
-def weight_maps(bench: Bench, seed: int) -> dict[str, list[list[float]]]:
-    """Per set: weights and tune nDCG@10 of each weight setting at that set's best walk, depth and ``rrf_k``."""
+def hindsight(bench: Bench, seed: int, name: str) -> dict[str, float]:
+    """Test nDCG@10 of the best setting of the space chosen for the set, and per question: what is left to win."""
     part = bench.part(seed)
-    maps = {}
-    for name in bench.index.names:
-        where = part.tune & (bench.set_of == bench.job.sets.index(name))
-        means = bench.quality[:, where].mean(axis=1)
-        size = len(part.space.weights)
-        block = int(np.argmax(means)) // size * size
-        rows = zip(part.space.weights.tolist(), means[block : block + size].tolist(), strict=True)
-        maps[name] = [[*(round(w, 2) for w in weights), round(value, 4)] for weights, value in rows]
-    return maps
+    values = bench.quality[:, ~part.tune & (bench.set_of == bench.job.sets.index(name))]
+    best = {"per_set": values.mean(axis=1).max(), "per_question": values.max(axis=0).mean()}
+    return {key: round(float(value), 4) for key, value in best.items()}
+
+
+def weight_map(bench: Bench, seed: int, name: str) -> list[list[float]]:
+    """Weights and tune nDCG@10 of each weight setting at the set's best walk, depth and ``rrf_k``."""
+    part = bench.part(seed)
+    means = bench.quality[:, part.tune & (bench.set_of == bench.job.sets.index(name))].mean(axis=1)
+    size = len(part.space.weights)
+    block = int(np.argmax(means)) // size * size
+    rows = zip(part.space.weights.tolist(), means[block : block + size].tolist(), strict=True)
+    return [[*(round(w, 2) for w in weights), round(value, 4)] for weights, value in rows]
 
 
 def _add_times(report: dict[str, Any], bench: Bench, result: SeedResult) -> None:

@@ -1,8 +1,9 @@
-"""Fit the refusal model on the tune part of the farm set: ``python -m eval refusal [--write]``.
+"""Fit the refusal model: ``python -m eval refusal [--write]``.
 
 Logistic regression with an L2 penalty on standardised features, balanced between answerable and unanswerable
-questions, each weight bound to the sign its feature has by meaning. The threshold maximises the mean of (unanswerable refused, answerable answered) over leave-one-out
-predictions; ties take the smaller one. Weights are stored for the raw features.
+questions, each weight bound to the sign its feature has by meaning. Fitted on the tune part of the farm set and on the
+calibration questions (``sets/source/calibration.jsonl``), never on the test part. The threshold refuses ``MAY_REFUSE`` of
+the answerable questions in leave-one-out predictions. Weights are stored for the raw features.
 """
 
 from __future__ import annotations
@@ -22,26 +23,24 @@ from rag.answering.calibration import Support
 from rag.pipeline import Pipeline
 from rag.schema import Query, Scope
 
-PENALTY = 1.0
+PENALTY = 10.0
+# Share of the answerable questions that the threshold may refuse.
+MAY_REFUSE = 0.2
 # What each feature can only mean; with so few questions a free sign would follow noise.
-SIGNS = (+1, +1, +1, +1, +1, -1, -1, -1, -1)
+SIGNS = (+1, +1, +1, +1, +1, +1, -1, -1)
 _NAMES = tuple(field.name for field in fields(Support))
 Array = npt.NDArray[np.float64]
 
 
-def supports_of(pipeline: Pipeline, questions: Sequence[Question]) -> list[Support]:
+def supports_of(pipeline: Pipeline, questions: Sequence[Question]) -> list[tuple[Question, Support]]:
     """The support that each question's chosen sentences have, as recorded in the trace."""
-    found: list[Support] = []
+    found: list[tuple[Question, Support]] = []
     for question in questions:
         query = Query(text=question.question, scope=Scope(farm_id=question.farm), asked_at=question.asked_at)
         decisions = pipeline.ask(query).trace.decisions
         support = next((d.data["support"] for d in decisions if "support" in d.data), None)
-        found.append(
-            support
-            or Support(
-                top_cosine=0, keyword=0, cosine=0, focus=0, said=0, record_gap=1, missing=1, unseen=1, no_figure=0
-            )
-        )
+        if support is not None:  # else a rule refused before the evidence was weighed
+            found.append((question, support))
     return found
 
 
@@ -77,21 +76,18 @@ def leave_one_out(x: Array, y: Array) -> Array:
     return out
 
 
-def best_threshold(probability: Array, y: Array) -> float:
-    """The threshold with the best balanced accuracy, the middle of its gap."""
-    values = np.unique(np.concatenate([[0.0], probability, [1.0]]))
-    middles = (values[1:] + values[:-1]) / 2
-    scores = [((probability[y == 1] >= t).mean() + (probability[y == 0] < t).mean()) / 2 for t in middles]
-    return float(middles[int(np.argmax(scores))])
+def threshold_for(probability: Array, y: Array, may_refuse: float = MAY_REFUSE) -> float:
+    """The threshold that refuses ``may_refuse`` of the answerable questions."""
+    return float(np.quantile(probability[y == 1], may_refuse))
 
 
 def fit_refusal(pipeline: Pipeline, questions: Sequence[Question]) -> dict[str, Any]:
     """The fitted model with its leave-one-out figures."""
-    supports = supports_of(pipeline, questions)
-    x = np.array([[getattr(support, name) for name in _NAMES] for support in supports])
-    y = np.array([float(question.answerable) for question in questions])
+    pairs = supports_of(pipeline, questions)
+    x = np.array([[getattr(support, name) for name in _NAMES] for _, support in pairs])
+    y = np.array([float(question.answerable) for question, _ in pairs])
     held_out = leave_one_out(x, y)
-    threshold = best_threshold(held_out, y)
+    threshold = threshold_for(held_out, y)
     bias, weights = fit(x, y)
     return {
         "refusal": {
@@ -111,7 +107,7 @@ def write(path: Path, encoder: str, report: dict[str, Any]) -> None:
     """Put the fitted model into the levels file."""
     raw = json.loads(path.read_text(encoding="utf-8"))
     raw["encoders"][encoder] |= {
-        "tuned_on": "farm.jsonl (tune)",
+        "tuned_on": "farm.jsonl (tune) + calibration.jsonl",
         "refusal": report["refusal"],
         "leave_one_out": report["leave_one_out"],
         "n_questions": report["n_questions"],

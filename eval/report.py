@@ -20,13 +20,21 @@ from rag.schema import CHANNEL_COLOURS, CHANNEL_LABELS, CHANNELS
 _FONTS = ("Noto Sans CJK KR", "Noto Sans CJK JP", "NanumGothic", "Malgun Gothic", "Apple SD Gothic Neo")
 
 
-def write_markdown(report: Mapping[str, Any], folder: Path, *, space_values: Mapping[str, Any] | None = None) -> Path:
+def write_markdown(report: Mapping[str, Any], folder: Path) -> Path:
     """Write ``report.md`` and its pictures into ``folder``; returns the Markdown file."""
     folder.mkdir(parents=True, exist_ok=True)
     _use_korean_font()
     pictures = [_bars(report, folder), _gains(report, folder), _weight_maps(report, folder), _cost(report, folder)]
     lines = ["# 검색 방식 비교", "", _heading(report), "", *_tables(report), *_tests(report), *_types(report)]
-    lines += [*_worse(report), *_errors(report), *_chosen(report), *_latency(report), "## 그림", ""]
+    lines += [
+        *_worse(report),
+        *_errors(report),
+        *_hindsight(report),
+        *_chosen(report),
+        *_latency(report),
+        "## 그림",
+        "",
+    ]
     lines += [f"![{title}]({name})\n" for title, name in filter(None, pictures)]
     path = folder / "report.md"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -134,6 +142,12 @@ def _errors(report: Mapping[str, Any]) -> list[str]:
         for name, row in report["errors"].items()
     ]
     return [f"## 놓친 정답({_label(report['target'])}, 첫 씨앗)", "", *table(header, rows)]
+
+
+def _hindsight(report: Mapping[str, Any]) -> list[str]:
+    rows = [[name, row["per_set"], row["per_question"]] for name, row in report["hindsight"].items()]
+    header = ["세트", "세트마다 가장 나은 설정", "질문마다 가장 나은 설정"]
+    return ["## 뒤늦게 골랐다면(시험 부분 nDCG@10, 첫 씨앗)", "", *table(header, rows)]
 
 
 def _chosen(report: Mapping[str, Any]) -> list[str]:

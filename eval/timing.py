@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -99,6 +99,3 @@ def system_costs(stages: Mapping[str, Mapping[str, float]], weights: Mapping[str
         return round(sum(stages[name]["median_ms"] for name in names), 3)
 
     return {system: cost(given) for system, given in weights.items()}
-
-
-Timer = Callable[[EvalIndex, Korean, Walk], dict[str, dict[str, float]]]

@@ -20,7 +20,12 @@ from rag.schema import ChunkRecord, Citation, CitedSentence, FloatVector, Senten
 
 MAX_CITATIONS = 3
 _NUMBER = re.compile(r"(?<![\d.])(\d+(?:,\d{3})*(?:\.\d+)?)")
-_UNIT = re.compile(r"\s*(dS/m|mS/cm|℃|°C|도(?![가-힣])|%|퍼센트|ppm|kg|배|일|회|시간|분|원)")
+# A unit is not the head of another word: EC 2.5 배액, 3 원인, 5 일조.
+_UNIT = re.compile(
+    r"\s*(dS/m|mS/cm|℃|°C|도(?![가-힣])|도(?=[를로가는까이에의보부씩쯤정와])|%|퍼센트|ppm|kg|배(?![액지양수추합관꼽])|"
+    r"일(?![지조사반정부])|회(?![의복전색])|시간|분(?![무지포석화])|원(?![인예칙수액산])"
+    r")"
+)
 _SAME = {"mS/cm": "dS/m", "°C": "℃", "도": "℃", "퍼센트": "%"}
 _RANGE = re.compile(r"(\d)\s*[~∼〜–-]\s*(?=\d)")
 LIST_NUMBER = re.compile(r"^\s*(?:\d{1,2}[.)]|[①-⑳])\s+")

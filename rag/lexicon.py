@@ -69,15 +69,22 @@ class Lexicon:
         """Read all ``*.tsv`` of a folder in name order.
 
         Raises:
-            SettingsError: a row lacks a column, a term or alias is empty or belongs to two terms; names file and line.
+            SettingsError: a file is not UTF-8, a row lacks a column, its term or its type, or a term or alias stands
+                twice; names file and line.
         """
         terms: list[Term] = []
         owner: dict[str, str] = {}
+        names: set[str] = set()
         digest = hashlib.sha256()
         for path in sorted(folder.glob("*.tsv")):
             raw = path.read_bytes()
             digest.update(raw)
-            lines = unicodedata.normalize("NFC", raw.decode("utf-8")).splitlines()
+            try:
+                lines = unicodedata.normalize("NFC", raw.decode("utf-8")).splitlines()
+            except UnicodeDecodeError as error:
+                raise SettingsError(
+                    f"용어집 {path.name}: UTF-8 이 아닙니다({error}). UTF-8 로 저장해 주세요."
+                ) from error
             for number, line in enumerate(lines[1:], start=2):
                 where = f"용어집 {path.name} {number}행"
                 cells = line.split("\t")
@@ -93,6 +100,9 @@ class Lexicon:
                         raise SettingsError(
                             f"{where}: '{form}'이(가) 이미 '{owner[key]}'에 속합니다. 한쪽을 지워 주세요."
                         )
+                if name in names:
+                    raise SettingsError(f"{where}: '{name}'이(가) 두 번 나옵니다. 한 줄로 합쳐 주세요.")
+                names.add(name)
                 terms.append(Term(name, kind, forms))
         return Lexicon(terms, digest.hexdigest()[:16])
 

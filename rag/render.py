@@ -126,7 +126,7 @@ def _answer_lines(result: Result) -> list[str]:
         doubt = (
             ""
             if sentence.supported or result.answer.refused
-            else f" (근거 미확인{': ' + sentence.note if sentence.note else ''})"
+            else f"(근거 미확인{': ' + sentence.note if sentence.note else ''})"
         )
         lines.append(f"{sentence.text} {marks}{doubt}".rstrip())
     lines += [f"※ {note}" for note in result.answer.notes]

@@ -143,6 +143,14 @@ def parse_now(text: str, zone: ZoneInfo) -> datetime:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
         raise SettingsError(f"--now '{text}' 은(는) 날짜가 아닙니다. 예: 2026-12-01 또는 2026-12-01T09:00") from error
-    if "T" not in text and " " not in text:
+    if _is_date(text):
         moment = moment.replace(hour=9)
     return moment if moment.tzinfo else moment.replace(tzinfo=zone)
+
+
+def _is_date(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True

@@ -15,26 +15,25 @@ from rag.errors import ProfileError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Support:
-    """How well the evidence carries an answer; what the refusal model reads.
+    """How well the evidence carries an answer; what the refusal model reads. All values lie near [0, 1].
 
-    ``top_cosine``: best passage of the vector channel; ``keyword``: best BM25 score per idf of the question's words.
-    Over the chosen sentences: ``cosine`` best with the question; over those with a figure where a quantity is asked, and
-    with their headings: ``focus`` largest share of the question's lexicon terms in one sentence, ``said`` largest
-    idf-weighted share of its words, ``record_gap`` the rest of it for questions about a farm's records (there the words
-    are the records' own; else 0); ``missing`` share of the question's named terms (crop, pest, cultivar …) that
-    no chosen passage names; ``unseen`` weight share of question words that no document holds; ``no_figure`` 1 when a
-    quantity is asked and no chosen sentence has a figure in the unit asked for. All near [0, 1].
+    From the channels: ``vector_gap`` best cosine minus the mean of the first 20; ``agreement`` mean of three: vector and
+    BM25 agree on the first document, vector and graph do, share of common documents in the first five of vector and BM25.
+    From the passages handed over: ``concentration`` share of the first five that are of one document; ``terms`` largest
+    share of the question's lexicon terms that one passage with its headings names (0.7 for a question without terms).
+    From the chosen sentences: ``cosine`` best with the question and ``focus`` largest share of its lexicon terms in one
+    sentence with its headings, both over the sentences with a fitting figure where a quantity is asked; ``missing`` share
+    of the named terms (crop, pest, cultivar …) that no chosen passage names. ``quantity`` 1 when a quantity is asked.
     """
 
-    top_cosine: float
-    keyword: float
+    vector_gap: float
+    agreement: float
+    concentration: float
+    terms: float
     cosine: float
     focus: float
-    said: float
-    record_gap: float
     missing: float
-    unseen: float
-    no_figure: float
+    quantity: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,15 +41,14 @@ class RefusalModel:
     """P(the evidence answers) = σ(bias + Σ weight·feature); below ``threshold`` the answer is refused."""
 
     bias: float
-    top_cosine: float
-    keyword: float
+    vector_gap: float
+    agreement: float
+    concentration: float
+    terms: float
     cosine: float
     focus: float
-    said: float
-    record_gap: float
     missing: float
-    unseen: float
-    no_figure: float
+    quantity: float
     threshold: float
 
     def probability(self, support: Support) -> float:
@@ -80,7 +78,7 @@ def load_calibration(path: Path, encoder: str) -> Calibration:
         if encoder not in levels:
             raise ProfileError(
                 f"'{path.name}' 에 임베딩 모델 '{encoder}' 의 기준값이 없습니다(있는 것: {', '.join(sorted(levels))}). "
-                "모델을 되돌리거나 'python -m eval calibrate' 로 기준값을 새로 맞추세요."
+                "모델을 되돌리거나 'python -m eval refusal' 로 기준값을 새로 맞추세요."
             )
         mine = levels[encoder]
         return Calibration(

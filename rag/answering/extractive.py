@@ -17,9 +17,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from statistics import fmean
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +30,7 @@ from rag.answering.calibration import Calibration, Support
 from rag.citations import LIST_NUMBER, Candidate, citation_of
 from rag.schema import (
     BM25,
+    GRAPH,
     PUBLIC,
     VECTOR,
     Answer,
@@ -37,6 +40,7 @@ from rag.schema import (
     Evidence,
     FloatVector,
     FusedEvidence,
+    Hit,
     QueryFeatures,
 )
 from rag.stores.view import View
@@ -46,7 +50,7 @@ MAX_CHARACTERS = 380
 NOT_FOUND = "문서에서 찾지 못했습니다."
 # E5 cosines of unrelated pairs lie near 0.78, of relevant ones up to 0.92.
 COSINE_ZERO, COSINE_SCALE = 0.80, 0.10
-COS, LEX, CTX, PLACE, MISS, HOUSE, MONTH, FIGURE, REDUNDANCY = 0.5, 1.0, 0.3, 1.0, 0.2, 0.8, 0.4, 0.4, 0.3
+COS, LEX, CTX, PLACE, MISS, HOUSE, MONTH, FIGURE, REDUNDANCY = 0.5, 1.0, 0.3, 0.6, 0.2, 0.8, 0.4, 0.4, 0.3
 _CELL_BREAK = re.compile(r", (?=[^,:]{1,20}: )")
 _UNIT_OF = re.compile(r"\(([^()]{1,6})\)$")
 _ROW_CELLS = 3
@@ -71,6 +75,8 @@ _FIGURES: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = tuple(
 )
 _FIELD = re.compile(r"[가-힣A-Za-z() ]{1,14}: ?\S")
 _LABEL = re.compile(r"합성 자료\(|자료 기준일:|작성일:|등록은 바뀔 수 있으므로|이 문서는 기준일의")
+# ``terms`` of a question that names none: between the medians of answerable and unanswerable questions.
+NO_TERMS = 0.7
 # A further sentence must come this close to the best one.
 RELATIVE = 0.45
 # Lexicon types whose absence from a passage makes it the wrong passage.
@@ -90,7 +96,7 @@ class Asked:
     view: View
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Scored:
     candidate: Candidate
     place: int
@@ -114,7 +120,7 @@ class ExtractiveAnswerer:
         items = evidence.items[:top_k]
         scored = rank_sentences(asked, items)
         chosen = choose(scored, aspects_of(asked))
-        support = support_of(asked, chosen, results)
+        support = support_of(asked, chosen, items, results)
         if not chosen or self._calibration.refusal.probability(support) < self._calibration.refusal.threshold:
             return refusal(items, self.name), support
         ordered = sorted(chosen, key=lambda s: (_day(s), s.place, s.candidate.sentence.start))
@@ -170,9 +176,16 @@ def spoken_row(sentence: str, keywords: Sequence[str]) -> str:
     cells = [cell.partition(": ") for cell in _CELL_BREAK.split(sentence)]
     if len(cells) < _ROW_CELLS or not all(colon for _, colon, _ in cells):
         return sentence
-    best = max(_asked_for(name, keywords) for name, _, _ in cells)
-    wanted = [(n, v) for n, _, v in cells if n in _ROW_NAMES or (best and _asked_for(n, keywords) == best)]
-    return ", ".join(_with_unit(name, value) for name, value in (wanted if best else [(n, v) for n, _, v in cells]))
+    names = [i == 0 or name in _ROW_NAMES for i, (name, _, _) in enumerate(cells)]
+    asked = [0 if naming else _asked_for(name, keywords) for naming, (name, _, _) in zip(names, cells, strict=True)]
+    best = max(asked)
+    if not best:
+        return sentence
+    return ", ".join(
+        _with_unit(name, value)
+        for naming, score, (name, _, value) in zip(names, asked, cells, strict=True)
+        if naming or score == best
+    )
 
 
 def _asked_for(name: str, keywords: Sequence[str]) -> int:
@@ -230,7 +243,7 @@ def rank_sentences(asked: Asked, items: Sequence[Evidence]) -> list[_Scored]:
 def _other_house(asked: Asked, candidate: Candidate) -> bool:
     """Whether the question names houses and the sentence none of them."""
     houses = asked.features.values("house")
-    return bool(houses) and not any(house in candidate.text for house in houses)
+    return bool(houses) and not any(_says(house, candidate.text) for house in houses)
 
 
 def _cosines(asked: Asked, candidates: Sequence[Candidate]) -> npt.NDArray[np.float32]:
@@ -301,16 +314,23 @@ def _dated(first: str, last: str, chunk: ChunkRecord, text: str) -> bool:
 
 
 def _names(name: str, chunk: ChunkRecord, text: str) -> bool:
-    return name in text or name in chunk.title
+    return _says(name, text) or _says(name, chunk.title)
 
 
-def choose(scored: Sequence[_Scored], aspects: Sequence[Aspect]) -> list[_Scored]:
+def _says(name: str, text: str) -> bool:
+    """Whether a text holds a name; 2동 is not in 12동."""
+    return re.search(rf"(?<!\d){re.escape(name)}", text) is not None
+
+
+def choose(
+    scored: Sequence[_Scored], aspects: Sequence[Aspect], parts: Sequence[Sequence[float]] = ()
+) -> list[_Scored]:
     """At most ``MAX_SENTENCES`` sentences and ``MAX_CHARACTERS`` characters: one per aspect, then greedily."""
     chosen: list[_Scored] = []
     left = list(scored)
     length = 0
     best: float | None = None
-    for aspect in aspects:
+    for aspect in aspects[:MAX_SENTENCES]:
         fitting = [s for s in left if aspect(s.candidate.chunk, s.candidate.text)]
         if fitting:
             pick = max(fitting, key=lambda s: s.relevance)
@@ -340,47 +360,48 @@ def _overlap(scored: _Scored, chosen: Sequence[_Scored]) -> float:
     return max(0.0, (nearest - COSINE_ZERO) / (1 - COSINE_ZERO))
 
 
-def support_of(asked: Asked, chosen: Sequence[_Scored], results: Sequence[ChannelResult]) -> Support:
-    """What the refusal model reads off the chosen sentences."""
-    weights = word_weights(asked)
-    total = math.fsum(weights.values())
-    unseen = math.fsum(weight for token, weight in weights.items() if token not in asked.view.idf)
-    passages = {s.candidate.chunk.chunk_id: s.candidate.chunk for s in chosen}
-    terms = hard_terms(asked)
-    nowhere = set(terms).intersection(*(missing_terms(asked, chunk) for chunk in passages.values()))
+def support_of(
+    asked: Asked, chosen: Sequence[_Scored], items: Sequence[Evidence], results: Sequence[ChannelResult]
+) -> Support:
+    """What the refusal model reads off the channels, the passages and the chosen sentences."""
+    vector, keyword, graph = (_first_hits(results, channel) for channel in (VECTOR, BM25, GRAPH))
+    documents = [[asked.view.document_id(hit.chunk_id) for hit in hits] for hits in (vector, keyword, graph)]
+    sources = Counter(item.chunk.doc_id for item in items[:5])
     figure = figure_asked(asked.text)
     bearing = [s for s in chosen if figure is None or figure.search(s.text)]
-    said = max((_share(weights, _words(asked, s)) for s in bearing), default=0.0)
+    named = set(hard_terms(asked))
+    nowhere = named.intersection(*(missing_terms(asked, s.candidate.chunk) for s in chosen))
     return Support(
-        top_cosine=_best_score(results, VECTOR),
-        keyword=_best_score(results, BM25) / total if total else 0.0,
+        vector_gap=vector[0].score - fmean(hit.score for hit in vector) if vector else 0.0,
+        agreement=_agreement(*documents),
+        concentration=max(sources.values(), default=0) / 5,
+        terms=max((_share_named(asked, asked.view.entities_of(i.chunk.chunk_id)) for i in items), default=0.0),
         cosine=max((s.cosine for s in bearing), default=COSINE_ZERO),
         focus=max((_named(asked, s) for s in bearing), default=0.0),
-        said=said,
-        record_gap=1.0 - said if asked.features.intent == "log_lookup" else 0.0,
-        missing=len(nowhere) / len(terms) if terms else 0.0,
-        unseen=unseen / total if total else 0.0,
-        no_figure=float(figure is not None and not any(figure.search(s.text) for s in chosen)),
+        missing=len(nowhere) / len(named) if named else 0.0,
+        quantity=float(figure is not None),
     )
 
 
-def _best_score(results: Sequence[ChannelResult], channel: str) -> float:
-    return max((r.hits[0].score for r in results if r.channel == channel and r.hits), default=0.0)
+def _first_hits(results: Sequence[ChannelResult], channel: str) -> tuple[Hit, ...]:
+    return next((r.hits[:20] for r in results if r.channel == channel), ())
 
 
-def _words(asked: Asked, scored: _Scored) -> tuple[str, ...]:
-    """BM25 tokens of a sentence with its document's title and headings."""
-    chunk_id = scored.candidate.chunk.chunk_id
-    tokens = asked.view.chunk_tokens(chunk_id)
-    n_body = sum(len(sentence.tokens) for sentence in asked.view.sentences(chunk_id)[0])
-    return (*tokens[: len(tokens) - n_body], *scored.candidate.sentence.tokens)
+def _agreement(vector: Sequence[str], keyword: Sequence[str], graph: Sequence[str]) -> float:
+    common = len(set(vector[:5]) & set(keyword[:5])) / 5
+    return (float(vector[:1] == keyword[:1] != []) + float(vector[:1] == graph[:1] != []) + common) / 3
+
+
+def _share_named(asked: Asked, entities: Collection[str]) -> float:
+    terms = asked.features.entities
+    return sum(term in entities for term in terms) / len(terms) if terms else NO_TERMS
 
 
 def _named(asked: Asked, scored: _Scored) -> float:
     """Share of the question's lexicon terms that a sentence with its title and headings names; 1 without terms."""
     chunk = scored.candidate.chunk
     text = "".join((chunk.title, chunk.section, scored.candidate.text)).replace(" ", "").lower()
-    words = set(_words(asked, scored))
+    words = {token.lower() for token in scored.candidate.sentence.tokens}
     terms = asked.features.entities
     present = sum(t.lower() in words or t.replace(" ", "").lower() in text for t in terms)
     return present / len(terms) if terms else 1.0

@@ -1,7 +1,7 @@
 """Dates and periods of a question, read against the moment it was asked (Asia/Seoul by default).
 
-A rule gives an inclusive period. "3월" without a year is the latest March that has begun. A date that does not
-exist (2월 30일) is reported, not guessed.
+A rule gives an inclusive period. "3월" without a year is the latest March that has begun, "25년 3월" that of 2025.
+A date that does not exist (2월 30일) is reported, not guessed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ WEEKDAYS = "월화수목금토일"
 _SEASONS = {"봄": (3, 5), "여름": (6, 8), "가을": (9, 11), "겨울": (12, 2)}
 _YEARS = {"재작년": -2, "작년": -1, "지난해": -1, "전년": -1, "올해": 0, "금년": 0}
 _YEAR = r"(?:(?P<year>20\d\d)\s*년|(?P<word>재작년|작년|지난해|전년|올해|금년))"
+# Two digits are a year only in front of a month ("25년 3월"; "20년 경력" is none).
+_YEAR_OF_MONTH = _YEAR.replace(r"20\d\d", r"20\d\d|(?<!\d)[12]\d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ def _latest_year(today: date, month: int, day: int = 1) -> int:
 
 def _year_of(match: re.Match[str], today: date) -> int | None:
     if match["year"]:
-        return int(match["year"])
+        return int(match["year"]) % 100 + 2000
     return today.year + _YEARS[match["word"]] if match["word"] else None
 
 
@@ -121,21 +123,31 @@ def _recent(match: re.Match[str], today: date) -> tuple[date, date]:
 _RULES: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str], date], tuple[date, date]]], ...] = (
     ("date.full", re.compile(r"(?P<y>20\d\d)\s*년\s*(?P<m>\d{1,2})\s*월\s*(?P<d>\d{1,2})\s*일"), _full),
     ("date.full", re.compile(r"(?P<y>20\d\d)[-./](?P<m>\d{1,2})[-./](?P<d>\d{1,2})(?!\d)"), _full),
-    ("date.month_day", re.compile(rf"(?:{_YEAR}\s*)?(?P<m>\d{{1,2}})\s*월\s*(?P<d>\d{{1,2}})\s*일"), _month_day),
+    (
+        "date.month_day",
+        re.compile(rf"(?:{_YEAR_OF_MONTH}\s*)?(?P<m>\d{{1,2}})\s*월\s*(?P<d>\d{{1,2}})\s*일"),
+        _month_day,
+    ),
     ("date.year_month", re.compile(r"(?P<y>20\d\d)[-./](?P<m>\d{1,2})(?!\d)"), _year_month),
     (
         "date.month",
-        re.compile(rf"(?:{_YEAR}\s*)?(?<!\d)(?P<m>\d{{1,2}})\s*월(?:달)?(?:\s*(?P<part>초순|중순|하순|초|말))?(?!령)"),
+        re.compile(
+            rf"(?:{_YEAR_OF_MONTH}\s*)?(?<!\d)(?P<m>\d{{1,2}})\s*월(?:달)?(?:\s*(?P<part>초순|중순|하순|초|말))?(?!령)"
+        ),
         _part_of_month,
     ),
     ("date.season", re.compile(rf"{_YEAR}\s*(?P<season>봄|여름|가을|겨울)"), _season),
     ("date.day_word", re.compile(r"오늘|어제|어저께|그끄저께|엊그제|그저께|그제"), _day_word),
     (
         "date.week",
-        re.compile(rf"(?P<which>지지난|저저번|지난|저번|이번|금)\s*주(?:\s*(?P<day>[{WEEKDAYS}])요일)?"),
+        re.compile(rf"(?P<which>지지난|저저번|지난|저번|이번|(?<![가-힣])금)\s*주(?:\s*(?P<day>[{WEEKDAYS}])요일)?"),
         _week,
     ),
-    ("date.month_word", re.compile(r"(?P<which>지지난|지난|저번|이번|전|금)\s*(?:달|월(?=\s|에|의|$))"), _month_word),
+    (
+        "date.month_word",  # not in 조금 주면, 요금 달라요, 오전 달
+        re.compile(r"(?P<which>지지난|지난|저번|이번|(?<![가-힣])(?:전|금))\s*(?:달|월(?=\s|에|의|$))"),
+        _month_word,
+    ),
     ("date.recent", re.compile(r"(?:최근|지난)\s*(?P<n>\d{1,3})\s*(?P<unit>주일|주간|주|일|개월|달)"), _recent),
     ("date.year", re.compile(_YEAR), _year_alone),
 )
@@ -150,7 +162,7 @@ def find_periods(text: str, today: date) -> Iterator[Period | BadDate]:
                 continue
             try:
                 first, last = read(match, today)
-            except (ValueError, calendar.IllegalMonthError):
+            except (ValueError, OverflowError):  # no such day; before the year 1
                 found.append(BadDate(match[0], match.start(), match.end()))
             else:
                 found.append(Period(first, last, match.start(), match.end(), rule))

@@ -78,7 +78,8 @@ def read_question(
     hints = [text[s.start : s.end] for s in slots if s.kind in ("value", "date")]
     reasons["entity_hint_presence"] = f"'{hints[0]}'" if hints else "수치·날짜 없음"
     entities = tuple(dict.fromkeys(m.name for m in analysis.mentions))
-    effort = _effort(intent, length, len(entities), reasons)
+    sides = max(len({s.value for s in slots if s.kind == kind}) for kind in ("date", "house"))
+    effort = _effort(intent, length, len(entities), sides, reasons)
     features = QueryFeatures(
         slots=slots,
         keywords=keywords,
@@ -141,7 +142,10 @@ def _length(n_keywords: int, reasons: dict[str, str]) -> LengthBucket:
     return bucket
 
 
-def _effort(intent: Intent, length: LengthBucket, n_entities: int, reasons: dict[str, str]) -> Effort:
+def _effort(intent: Intent, length: LengthBucket, n_entities: int, sides: int, reasons: dict[str, str]) -> Effort:
+    if sides > 1:
+        reasons["effort"] = f"기간이나 동을 {sides}개 견주는 질문."
+        return "high"
     if intent in ("comparison", "relational") and (length == "long" or n_entities >= 4):
         reasons["effort"] = f"복합 질문({intent}, 개체 {n_entities}개)."
         return "high"

@@ -15,13 +15,14 @@ from rag.schema import Slot, SlotKind
 from rag.stores.catalogue import Catalogue
 
 _SURNAMES = "김이박최정강조윤장임한오서신권황안송류홍전고문양손배백허유남심노하곽성차주우구"
-_TITLES = "농장장|주임|반장|과장|대리|사장|부장|팀장|기사|소장|대표|실장|차장|님"
+# A title is not the head of another word: 전기사용량, 조사장비, 이 대표적인, 유기사료.
+_TITLES = "농장장|주임|반장|과장|대리(?!점)|사장(?!비)|부장|팀장|기사(?![용고업료])|소장|대표(?!적)|실장|차장|님"
 _AUTHOR = re.compile(rf"(?<![가-힣])([{_SURNAMES}])\s?({_TITLES})")
-_HOUSE = re.compile(r"(?<![\d.])(\d{1,2})\s*(연동|동)(?![가-힣]*(?:안|시에|일))")
+_HOUSE = re.compile(r"(?<![\d.])(\d{1,2})\s*(연동|동)(?!안|시에|일(?!지))")
 _VALUE = re.compile(
     r"(\d+(?:[.,]\d+)?)\s*(dS/m|mS/cm|℃|°C|도|%|퍼센트|ppm|kg|g|배|L|리터|lx|룩스|mm|cm|㎡|평|시간|분|회|번|원)"
 )
-_FARM = re.compile(r"([가-힣A-Za-z]{2,10}?)\s?(농장|농원)(?!장)")
+_FARM = re.compile(r"([가-힣A-Za-z]{2,10}?|(?<![가-힣])[옆앞뒷딴그])\s?(농장|농원)(?!장)")
 _MINE = frozenset({"우리", "저희", "내", "본", "이"})
 _NO_NAME = frozenset(
     [
@@ -55,6 +56,8 @@ _NO_NAME = frozenset(
         "수경재배",
         "양액재배",
         "시설원예",
+        "어느",
+        "어떤",
     ]
 )
 _FORMAT = re.compile(r"(?<![a-z])(hwpx|hwp|pdf|docx|xlsx|csv|엑셀|한글\s?파일|워드)(?![a-z])", re.IGNORECASE)

@@ -149,6 +149,6 @@ def test_streaming_answer_locks_the_input_and_can_be_stopped(slow_url: str, page
 
 def _kept() -> Path:
     """Where the README's picture lies."""
-    path = APP.parent / "docs" / "screenshot-chat.png"
+    path = APP.parent / "rag" / "ui" / "screenshots" / "chat.png"
     path.parent.mkdir(exist_ok=True)
     return path

@@ -75,7 +75,10 @@ def test_a_title_has_aliases():
         "theodred ii (bishop of elmham)",
         "theodred ii",
     ]
-    assert [m.name for m in heading_names("Lambert, Margrave of Tuscany")] == ["lambert, margrave of tuscany", "lambert"]
+    assert [m.name for m in heading_names("Lambert, Margrave of Tuscany")] == [
+        "lambert, margrave of tuscany",
+        "lambert",
+    ]
 
 
 def test_canonical_is_stable():

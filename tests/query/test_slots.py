@@ -1,0 +1,162 @@
+"""Slots other than dates: value, span and rule."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from rag.lexicon import Mention
+from rag.query.slots import find_slots
+from rag.schema import Slot, SlotKind
+from rag.stores.catalogue import Catalogue
+
+TODAY = date(2026, 12, 1)
+CATALOGUE = Catalogue("v", frozenset({"김주임"}), frozenset({"작업일지"}), frozenset({"1동"}), frozenset(), ())
+
+
+def slots_of(text: str, kind: SlotKind, own_farm: str | None = "햇살농원") -> list[tuple[str, str, str]]:
+    """(matched words, value, rule) of one kind."""
+    found = find_slots(text, (), TODAY, CATALOGUE, own_farm)
+    return [(text[s.start : s.end], s.value, s.rule) for s in found if s.kind == kind]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("김주임이 쓴 일지", [("김주임", "김주임", "author.on_file")]),
+        ("김 주임님 일지", [("김 주임", "김주임", "author.on_file")]),
+        ("박반장 기록", [("박반장", "박반장", "author.unknown")]),
+        ("최농장장이 적은 것", [("최농장장", "최농장장", "author.unknown")]),
+        ("이기사가 고친 날", [("이기사", "이기사", "author.unknown")]),
+        ("김주임이랑 박반장", [("김주임", "김주임", "author.on_file"), ("박반장", "박반장", "author.unknown")]),
+        ("새김주임", []),  # inside a word
+        ("주임이 쓴 일지", []),
+        ("전기사용량 얼마", []),
+        ("이 대표적인 병", []),
+        ("조사장비 점검", []),
+        ("유기사료", []),
+    ],
+)
+def test_authors(text: str, expected: list[tuple[str, str, str]]) -> None:
+    assert slots_of(text, "author") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2동 배액률", [("2동", "2동")]),
+        ("12 동", [("12 동", "12동")]),
+        ("02동", [("02동", "2동")]),
+        ("3연동에서", [("3연동", "3연동")]),
+        ("2026년 4월 4동", [("4동", "4동")]),
+        ("1동이랑 2동 비교", [("1동", "1동"), ("2동", "2동")]),
+        ("3동작업일지", [("3동", "3동")]),
+        ("2동보일러 점검", [("2동", "2동")]),
+        ("2동일지", [("2동", "2동")]),
+        ("2동안", []),
+        ("2동시에 연다", []),
+        ("2동일한 조건", []),
+        ("2주 동안", []),
+        ("1.2동", []),
+        ("123동", []),
+    ],
+)
+def test_houses(text: str, expected: list[tuple[str, str]]) -> None:
+    assert slots_of(text, "house") == [(words, value, "house.number") for words, value in expected]
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("작업 일지 보여줘", ["작업일지"]),
+        ("영농일지", ["작업일지"]),
+        ("점검 기록", ["점검표"]),
+        ("계약서", ["계약서"]),
+        ("지난 회의에서", ["회의록"]),
+        ("수확 대장", ["수확기록"]),
+        ("출하기록", ["수확기록"]),
+        ("고장 기록", ["수리기록"]),
+        ("급액 배액 요약", ["급액배액요약"]),
+        ("배액 기록", ["급액배액요약"]),
+        ("환경 기록", ["센서요약"]),
+        ("딸기 EC", []),
+    ],
+)
+def test_document_kinds(text: str, kinds: list[str]) -> None:
+    assert [value for _, value, _ in slots_of(text, "doc_type")] == kinds
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("EC 2.5 dS/m", [("2.5 dS/m", "2.5 dS/m")]),
+        ("EC 2.5mS/cm", [("2.5mS/cm", "2.5 mS/cm")]),
+        ("야간 8도", [("8도", "8 도")]),
+        ("15℃에서 30%", [("15℃", "15 ℃"), ("30%", "30 %")]),
+        ("1,000배액", [("1,000배", "1,000 배")]),
+        ("20 kg", [("20 kg", "20 kg")]),
+        ("EC 2.5", []),
+    ],
+)
+def test_values(text: str, values: list[tuple[str, str]]) -> None:
+    assert [(words, value) for words, value, _ in slots_of(text, "value")] == values
+
+
+@pytest.mark.parametrize(
+    ("text", "formats"),
+    [
+        ("PDF로 된 것", ["pdf"]),
+        ("엑셀 파일", ["xlsx"]),
+        ("한글 파일", ["hwpx"]),
+        ("워드", ["docx"]),
+        ("hwp 문서", ["hwpx"]),
+        ("hwpx 문서", ["hwpx"]),
+        ("apdf", []),
+    ],
+)
+def test_formats(text: str, formats: list[str]) -> None:
+    assert [value for _, value, _ in slots_of(text, "file")] == formats
+
+
+@pytest.mark.parametrize(
+    ("text", "own_farm", "expected"),
+    [
+        ("햇살농원 배액률", "햇살농원", [("햇살농원", "farm.own")]),
+        ("햇살 농원 배액률", "햇살농원", [("햇살 농원", "farm.own")]),
+        ("햇살농원 배액률", "햇살 농원", [("햇살농원", "farm.own")]),
+        ("햇살농원 배액률", "푸른들농장", [("햇살농원", "farm.other")]),
+        ("햇살농원 배액률", None, [("햇살농원", "farm.other")]),
+        ("푸른들농장은 어때", "햇살농원", [("푸른들농장", "farm.other")]),
+        ("우리 농장 배액률", "햇살농원", []),
+        ("저희농장 배액률", "햇살농원", []),
+        ("스마트팜 농장", "햇살농원", []),
+        ("딸기 농장", "햇살농원", []),
+        ("어느 농장이 좋아", "햇살농원", []),
+        ("농장장이 쓴 것", "햇살농원", []),
+    ],
+)
+def test_farms(text: str, own_farm: str | None, expected: list[tuple[str, str]]) -> None:
+    assert [(words, rule) for words, _, rule in slots_of(text, "farm", own_farm)] == expected
+
+
+def test_lexicon_mentions_become_slots() -> None:
+    mentions = [
+        Mention("딸기", "작물", 0, 2),
+        Mention("설향", "품종", 3, 5),
+        Mention("개화기", "생육단계", 6, 9),
+        Mention("흰가루병", "병", 10, 14),
+    ]
+    found = find_slots("딸기 설향 개화기 흰가루병", mentions, TODAY, CATALOGUE, None)
+    assert [(s.kind, s.value, s.rule) for s in found] == [
+        ("crop", "딸기", "lexicon.작물"),
+        ("cultivar", "설향", "lexicon.품종"),
+        ("growth_stage", "개화기", "lexicon.생육단계"),
+    ]
+
+
+def test_slots_stand_in_the_order_of_the_text() -> None:
+    text = "지난주 화요일 김주임이 2동에서 EC 1.2dS/m로 맞춘 작업일지"
+    found = find_slots(text, (), TODAY, CATALOGUE, None)
+    assert [s.kind for s in found] == ["date", "author", "house", "value", "doc_type"]
+    assert found[0] == Slot(kind="date", value="2026-11-24/2026-11-24", start=0, end=7, rule="date.week")
