@@ -102,7 +102,17 @@ def _latency(args: argparse.Namespace, pipeline: Pipeline) -> dict[str, Any]:
 
 def _refusal(args: argparse.Namespace, pipeline: Pipeline) -> dict[str, Any]:
     tune = [q for q in load_questions(args.set) if q.split == "tune"]
-    report = fit_refusal(pipeline, [*tune, *load_questions(SETS_DIR / "source" / "calibration.jsonl")])
+    report = fit_refusal(
+        pipeline,
+        [
+            *tune,
+            *(
+                q
+                for name in ("calibration", "development")
+                for q in load_questions(SETS_DIR / "source" / f"{name}.jsonl")
+            ),
+        ],
+    )
     print(json.dumps(report, ensure_ascii=False, indent=2))
     if args.write:
         settings = load_settings(store=args.store)

@@ -46,7 +46,7 @@ def _common(parser: argparse.ArgumentParser) -> None:
 
 
 def _job(args: argparse.Namespace, systems: tuple[str, ...]) -> Job:
-    adaptive, unguarded = _by_profile(args.profile)
+    adaptive, unguarded = by_profile(args.profile)
     if adaptive and ADAPTIVE not in systems:
         systems = (*systems, ADAPTIVE)
     if ADAPTIVE in systems and adaptive is None:
@@ -67,7 +67,7 @@ def _job(args: argparse.Namespace, systems: tuple[str, ...]) -> Job:
     )
 
 
-def _by_profile(path: Path | None) -> tuple[Adaptive | None, Adaptive | None]:
+def by_profile(path: Path | None) -> tuple[Adaptive | None, Adaptive | None]:
     """Choosers that follow a profile file, with its guardrails and without."""
     if path is None:
         return None, None

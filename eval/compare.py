@@ -167,7 +167,7 @@ def _add_set(report: dict[str, Any], bench: Bench, results: Mapping[int, SeedRes
     """What is said about one set of an index."""
     inside, target, first = bench.set_of == bench.job.sets.index(name), report["target"], bench.job.seeds[0]
     report["types"][name] = _types(bench, results, inside)
-    report["rivals"][name] = _rivals(results, inside)
+    report["rivals"][name] = _rivals(results, inside, target)
     report["worse"][name] = _worse(bench, results, target, name)
     report["errors"][name] = error_classes(bench, results[first], target, name)
     report["hindsight"][name] = hindsight(bench, first, name)
@@ -248,19 +248,22 @@ def _types(bench: Bench, results: Mapping[int, SeedResult], inside: npt.NDArray[
     exact = inside & np.array([q.exact for q in questions])
     if 0 < exact.sum() < inside.sum():
         masks["정답 확실(gold_exact)"] = exact
+    rival = _rivals(results, inside, _target(bench.job.systems))["best"]
     found = {}
     for label, mask in masks.items():
         tables = [_means(r, mask & ~r.tune) for r in results.values() if (mask & ~r.tune).any()]
         row: dict[str, Any] = {"n_test": int(np.median([(mask & ~r.tune).sum() for r in results.values()]))}
         row |= {s: round(float(np.median([t[s][MAIN] for t in tables])), 4) for s in bench.job.systems}
-        found[label] = row | _loss_bound(bench, results, mask)
+        found[label] = row | _loss_bound(bench, results, mask, rival)
     return found
 
 
-def _loss_bound(bench: Bench, results: Mapping[int, SeedResult], mask: npt.NDArray[np.bool_]) -> dict[str, Any]:
-    """Target minus the rival that was best on the tune part: mean and 95 % interval."""
-    target, rival = _target(bench.job.systems), _rivals(results, mask)["best"]
-    if rival is None or rival == target:
+def _loss_bound(
+    bench: Bench, results: Mapping[int, SeedResult], mask: npt.NDArray[np.bool_], rival: str | None
+) -> dict[str, Any]:
+    """Target minus the set's best rival on the questions of a type: mean and 95 % interval."""
+    target = _target(bench.job.systems)
+    if rival is None:
         return {}
     difference = crossfitted(results, target, rival)
     where = mask & ~np.isnan(difference)
@@ -273,9 +276,9 @@ def _loss_bound(bench: Bench, results: Mapping[int, SeedResult], mask: npt.NDArr
     }
 
 
-def _rivals(results: Mapping[int, SeedResult], inside: npt.NDArray[np.bool_]) -> dict[str, Any]:
-    """Fixed systems as ranked on the tune part (mean over seeds), best first."""
-    names = [s for s in RIVALS if s in next(iter(results.values())).values]
+def _rivals(results: Mapping[int, SeedResult], inside: npt.NDArray[np.bool_], target: str) -> dict[str, Any]:
+    """Fixed systems other than the target as ranked on the tune part (mean over seeds), best first."""
+    names = [s for s in RIVALS if s != target and s in next(iter(results.values())).values]
     tuned = {
         name: float(
             np.mean(
@@ -311,8 +314,8 @@ def describe(setting: Setting) -> dict[str, Any]:
 def _worse(bench: Bench, results: Mapping[int, SeedResult], target: str, name: str) -> dict[str, Any]:
     """How many questions the target answers better, equally and worse than the best rival, and the worst losses."""
     inside = bench.set_of == bench.job.sets.index(name)
-    rival = _rivals(results, inside)["best"]
-    if rival is None or rival == target:
+    rival = _rivals(results, inside, target)["best"]
+    if rival is None:
         rival = next((s for s in bench.job.systems if s != target), None)
     if rival is None:
         return {}

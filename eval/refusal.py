@@ -1,9 +1,9 @@
 """Fit the refusal model: ``python -m eval refusal [--write]``.
 
 Logistic regression with an L2 penalty on standardised features, balanced between answerable and unanswerable
-questions, each weight bound to the sign its feature has by meaning. Fitted on the tune part of the farm set and on the
-calibration questions (``sets/source/calibration.jsonl``), never on the test part. The threshold refuses ``MAY_REFUSE`` of
-the answerable questions in leave-one-out predictions. Weights are stored for the raw features.
+questions, each weight bound to the sign its feature has by meaning (``SIGNS``). Fitted on the tune part of the farm set and on the
+calibration and development questions (``sets/source``), never on the test part. The threshold refuses ``MUST_REFUSE`` of
+the unanswerable questions in leave-one-out predictions. Weights are stored for the raw features.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from rag.answering.calibration import Support
 from rag.pipeline import Pipeline
 from rag.schema import Query, Scope
 
-PENALTY = 10.0
-# Share of the answerable questions that the threshold may refuse.
-MAY_REFUSE = 0.2
+PENALTY = 5.0
+# Share of the unanswerable questions that the threshold has to refuse.
+MUST_REFUSE = 0.85
 # What each feature can only mean; with so few questions a free sign would follow noise.
-SIGNS = (+1, +1, +1, +1, +1, +1, -1, -1)
+SIGNS = (+1, +1, +1, +1, +1, +1, +1, +1, -1, -1, 0, +1, +1)
+_BOUNDS = {+1: (0, None), -1: (None, 0), 0: (None, None)}
 _NAMES = tuple(field.name for field in fields(Support))
 Array = npt.NDArray[np.float64]
 
@@ -54,7 +55,7 @@ def fit(x: Array, y: Array, penalty: float = PENALTY) -> tuple[float, Array]:
         margin = (2 * y - 1) * (z @ w[1:] + w[0])
         return float((share * np.logaddexp(0, -margin)).sum() + penalty * (w[1:] ** 2).sum() / 2)
 
-    bounds = [(None, None), *((0, None) if sign > 0 else (None, 0) for sign in SIGNS)]
+    bounds = [(None, None), *(_BOUNDS[sign] for sign in SIGNS)]
     w: Array = minimize(loss, np.zeros(x.shape[1] + 1), method="L-BFGS-B", bounds=bounds).x
     weights = w[1:] / spread
     return float(w[0] - (weights * mean).sum()), weights
@@ -76,9 +77,9 @@ def leave_one_out(x: Array, y: Array) -> Array:
     return out
 
 
-def threshold_for(probability: Array, y: Array, may_refuse: float = MAY_REFUSE) -> float:
-    """The threshold that refuses ``may_refuse`` of the answerable questions."""
-    return float(np.quantile(probability[y == 1], may_refuse))
+def threshold_for(probability: Array, y: Array, must_refuse: float = MUST_REFUSE) -> float:
+    """The smallest threshold that refuses ``must_refuse`` of the unanswerable questions."""
+    return float(np.quantile(probability[y == 0], must_refuse, method="higher"))
 
 
 def fit_refusal(pipeline: Pipeline, questions: Sequence[Question]) -> dict[str, Any]:
@@ -107,7 +108,7 @@ def write(path: Path, encoder: str, report: dict[str, Any]) -> None:
     """Put the fitted model into the levels file."""
     raw = json.loads(path.read_text(encoding="utf-8"))
     raw["encoders"][encoder] |= {
-        "tuned_on": "farm.jsonl (tune) + calibration.jsonl",
+        "tuned_on": "farm.jsonl (tune) + calibration.jsonl + development.jsonl",
         "refusal": report["refusal"],
         "leave_one_out": report["leave_one_out"],
         "n_questions": report["n_questions"],

@@ -26,7 +26,7 @@ from rag.stores.graph_index import GraphIndex
 
 DEPTH = 100
 # Bumped when a channel would rank otherwise with the same inputs.
-CHANNELS_VERSION = 1
+CHANNELS_VERSION = 2
 
 Rows = npt.NDArray[np.int32]
 Scores = npt.NDArray[np.float32]

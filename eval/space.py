@@ -40,6 +40,7 @@ _BASE_WALKS = (
     Walk(restart=0.2, dense_mass=0.1, dense_share=0.1, temperature=0.2),
     Walk(restart=0.1, dense_mass=0.5, dense_share=0.3, temperature=0.2),
     Walk(restart=0.1, dense_mass=1.0, dense_share=0.5, temperature=0.2),
+    Walk(restart=0.1, dense_mass=1.0, dense_share=0.5, temperature=None),
     Walk(restart=0.3, dense_mass=0.5, dense_share=0.5, temperature=0.1),
     Walk(restart=0.2, dense_mass=1.0, dense_share=1.0, temperature=0.2),
 )

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from rag.answering.extractive import Asked, ExtractiveAnswerer, candidates_of, refusal
+from rag.answering.extractive import HARD_TYPES, Asked, ExtractiveAnswerer, candidates_of, refusal
 from rag.answering.llm import LlmAnswerer
 from rag.answering.prompts import NOT_FOUND
 from rag.citations import cite
@@ -15,6 +15,7 @@ from rag.errors import GenerationError, SettingsError
 from rag.fusion_retriever import Planned, ProfileFusionRetriever, Retrieved
 from rag.policy import make_plan
 from rag.profile_table import ProfileTable
+from rag.query.expand import parts_of
 from rag.query.features import filters_of, names_another_farm, read_question, search_words
 from rag.schema import (
     CHANNEL_LABELS,
@@ -31,12 +32,14 @@ from rag.schema import (
     segment_key,
 )
 from rag.stores.snapshot import INDEXED_LEVELS
-from rag.stores.view import Views
-from rag.text import Korean, nfc
+from rag.stores.view import View, Views
+from rag.text import Analysis, Korean, nfc
 from rag.tracing import Recorder
 from rag.weighting import ADAPTIVE, SYSTEMS
 
 MAX_QUESTION = 2000
+# What the encoder reads of a question: it needs 1 to 3 ms a character, and nobody else is served meanwhile.
+ENCODED_CHARACTERS = 500
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +55,20 @@ class Listener:
 def _whole(text: str) -> str:
     """``text`` with U+FFFD for halves of characters (bytes on the terminal that were no UTF-8): no output takes them."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _known(result: ChannelResult, view: View, plan: RetrievalPlan) -> ChannelResult:
+    """``result`` without chunks that came on file after the question was read: it is answered from one state."""
+    rows = view.levels[plan.granularity].row_of
+    kept = [hit for hit in result.hits if hit.chunk_id in rows]
+    if len(kept) == len(result.hits):
+        return result
+    return replace(
+        result,
+        status="ok" if kept else "empty",
+        hits=tuple(replace(hit, rank=rank) for rank, hit in enumerate(kept, start=1)),
+        paths=tuple(path for path in result.paths if path.chunk_id in rows),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +132,10 @@ class Pipeline:
         listener.on_stage("질문 읽기")
         understood = self.understand(query, recorder)
         listener.on_stage("자료 찾기")
-        results = self.retriever.run(understood.plan, recorder)
+        results = tuple(
+            _known(result, understood.asked.view, understood.plan)
+            for result in self.retriever.run(understood.plan, recorder)
+        )
         shared = recorder.freeze()
         return tuple(
             self._finish(understood, results, system, Recorder.following(shared), listener) for system in systems
@@ -139,19 +159,19 @@ class Pipeline:
         recorder.decide("profile", profile.id, reason, segment=segment_key(features.segment))
         with recorder.span("embedding"):
             vector = self._vector(text, recorder)
+            parts = self._parts(text, analysis, view, recorder)
         with recorder.span("policy"):
-            level = view.levels["G2"]
             planned = PlannedQuery(
                 text=text,
                 vector=vector,
                 tokens=search_words(features),
-                entities=level.graph.entities_in(text, analysis.entities),
+                entities=view.levels["G2"].graph.entities_in(text, analysis.entities),
             )
             plan, decisions = make_plan(
                 features,
                 profile,
                 self.table.effort[features.effort],
-                (planned,),
+                (planned, *parts),
                 query.scope,
                 filters,
                 self._timeout_s,
@@ -163,6 +183,8 @@ class Pipeline:
             text=text,
             features=features,
             vector=vector,
+            encode=self._embedder.encode_passages,
+            parts=parts,
             types={m.name: m.type for m in analysis.mentions},
             view=view,
         )
@@ -170,9 +192,23 @@ class Pipeline:
             query=query, features=features, asked=asked, profile=profile, profile_reason=reason, plan=plan
         )
 
+    def _parts(self, text: str, analysis: Analysis, view: View, recorder: Recorder) -> tuple[PlannedQuery, ...]:
+        """The things a question asks, each with the crop and pest names of the whole before it; empty for one thing."""
+        names = [m.name for m in analysis.mentions if m.type in HARD_TYPES]
+        found: list[PlannedQuery] = []
+        for part in parts_of(text):
+            worded = " ".join([*(name for name in dict.fromkeys(names) if name not in part), part])
+            read = self._korean.analyse(worded)
+            entities = view.levels["G2"].graph.entities_in(worded, read.entities)
+            vector = self._vector(worded, recorder)
+            found.append(PlannedQuery(text=worded, vector=vector, tokens=read.tokens, entities=entities))
+        return tuple(found)
+
     def _vector(self, text: str, recorder: Recorder) -> FloatVector | None:
+        if len(text) > ENCODED_CHARACTERS:
+            recorder.decide("embedding", f"앞 {ENCODED_CHARACTERS}자", f"{len(text)}자는 의미 검색에 너무 깁니다.")
         try:
-            return self._embedder.encode_query(text)
+            return self._embedder.encode_query(text[:ENCODED_CHARACTERS])
         except Exception as error:  # whatever an encoder raises, the other channels go on
             recorder.decide("embedding", "벡터 없음", f"임베딩 오류: {error}")
             return None

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.citations import MAX_CITATIONS, Candidate, cite, citation_of, numbers_agree, numbers_of, place_of
+from rag.citations import MAX_CITATIONS, Candidate, citation_of, cite, numbers_agree, numbers_of, place_of
 from rag.schema import ChunkRecord, FloatVector, SentenceRecord
 
 THRESHOLD = 0.87
@@ -174,7 +174,8 @@ def test_a_citation_points_at_its_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("section", "locator", "place"), [("절", "", "절"), ("", "2쪽", "2쪽"), ("", "", ""), ("가 > 나", "4행", "가 > 나 · 4행")]
+    ("section", "locator", "place"),
+    [("절", "", "절"), ("", "2쪽", "2쪽"), ("", "", ""), ("가 > 나", "4행", "가 > 나 · 4행")],
 )
 def test_place_of(section: str, locator: str, place: str) -> None:
     assert place_of(replace(candidate("x", 0.9).chunk, section=section, locator=locator)) == place

@@ -87,6 +87,10 @@ def test_equal_content_gives_equal_bytes(fake: CountingEmbedder, tmp_path: Path)
     second = two.save(tmp_path / "2", [*reversed(keys), keys[0], text_key("never seen")])
     assert first.name == second.name == "fake_bag-of-words.npz"
     assert first.read_bytes() == second.read_bytes()
+    many = [f"글 {n}" for n in range(20)]
+    one.encode(many, fake)  # type: ignore[arg-type]
+    with np.load(one.save(tmp_path / "3", [text_key(text) for text in many])) as saved:
+        assert [bytes(key) for key in saved["keys"]] == sorted(text_key(text) for text in many)
 
 
 def test_vectors_taken_over_are_not_computed(fake: CountingEmbedder) -> None:

@@ -66,13 +66,13 @@ def test_a_bad_row_is_named(tmp_path: Path, rows: list[str], words: list[str]) -
 
 def test_a_form_belongs_to_one_term_over_all_files(tmp_path: Path) -> None:
     load(tmp_path, "딸기\t작물\tberry\t", name="1.tsv")
-    with pytest.raises(SettingsError, match="2.tsv 2행"):
+    with pytest.raises(SettingsError, match=r"2\.tsv 2행"):
         load(tmp_path, "토마토\t작물\tberry\t", name="2.tsv")
 
 
 def test_a_file_in_another_encoding_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_bytes(f"{HEADER}\n딸기\t작물\t\t\n".encode("cp949"))
-    with pytest.raises(SettingsError, match="a.tsv: UTF-8"):
+    with pytest.raises(SettingsError, match=r"a\.tsv: UTF-8"):
         Lexicon.load(tmp_path)
 
 

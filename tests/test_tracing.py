@@ -31,7 +31,7 @@ def test_a_stage_is_timed_also_when_it_raises() -> None:
     broken, slow = recorder.freeze().spans
     assert (broken.stage, slow.stage) == ("broken", "slow")
     assert broken.start_ms >= 0
-    assert 15 < slow.ms
+    assert slow.ms > 15
     assert broken.ms < slow.ms
 
 
@@ -61,7 +61,7 @@ def test_a_frozen_trace_does_not_grow() -> None:
 
 def test_following_goes_on_after_the_last_span() -> None:
     earlier = Trace(
-        spans=(Span(stage="a", start_ms=0, ms=5000), Span(stage="b", start_ms=100, ms=10)),
+        spans=(Span(stage="a", start_ms=0, ms=1000), Span(stage="b", start_ms=4000, ms=1000)),
         decisions=(Decision(stage="a", what="b", why="c"),),
     )
     first, second = Recorder.following(earlier), Recorder.following(earlier)

@@ -20,20 +20,30 @@ class Support:
     From the channels: ``vector_gap`` best cosine minus the mean of the first 20; ``agreement`` mean of three: vector and
     BM25 agree on the first document, vector and graph do, share of common documents in the first five of vector and BM25.
     From the passages handed over: ``concentration`` share of the first five that are of one document; ``terms`` largest
-    share of the question's lexicon terms that one passage with its headings names (0.7 for a question without terms).
-    From the chosen sentences: ``cosine`` best with the question and ``focus`` largest share of its lexicon terms in one
-    sentence with its headings, both over the sentences with a fitting figure where a quantity is asked; ``missing`` share
-    of the named terms (crop, pest, cultivar …) that no chosen passage names. ``quantity`` 1 when a quantity is asked.
+    share of the question's lexicon terms that one passage with its headings names (0.7 for a question without terms);
+    ``rarest`` largest idf (over 8) of a question word in the first three; ``coverage`` idf-weighted share of the
+    question's words that the first document's passages hold.
+    From the chosen sentences, those with a fitting figure where a quantity is asked: ``cosine`` of the most relevant one,
+    read with its title and headings; ``focus`` largest share of the question's lexicon terms in one of them with its
+    headings; ``missing`` share of the named terms (crop, pest, cultivar …) that no chosen passage names.
+    ``quantity`` 1 when a quantity is asked, ``record`` 1 when the question is about a farm's records; for those also
+    ``record_said``, the largest idf-weighted share of the question's words in one sentence with its headings (records
+    use the asker's words), and ``record_cosine`` = ``cosine`` (both 0 otherwise).
     """
 
     vector_gap: float
     agreement: float
     concentration: float
     terms: float
+    rarest: float
+    coverage: float
     cosine: float
     focus: float
     missing: float
     quantity: float
+    record: float
+    record_said: float
+    record_cosine: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +55,15 @@ class RefusalModel:
     agreement: float
     concentration: float
     terms: float
+    rarest: float
+    coverage: float
     cosine: float
     focus: float
     missing: float
     quantity: float
+    record: float
+    record_said: float
+    record_cosine: float
     threshold: float
 
     def probability(self, support: Support) -> float:

@@ -3,12 +3,12 @@
 Relevance of sentence s in passage c for question q::
 
     rel = COS·(cos(q, s) − cos₀)/SCALE + LEX·lex(q, s) + CTX·lex(q, c) + PLACE/(1 + place of c) − MISS·missing(q, c)
-          − HOUSE·[s names none of the houses of q] + MONTH·[a whole month is asked and c is a monthly table]
+          − HOUSE·[s names none of the houses of q] + MONTH·[a whole month is asked and s is the month's row with an asked column]
           + FIGURE·[a quantity is asked and s has a figure in its unit]
 
 lex is the idf-weighted share of the question's words found in the sentence (or in the passage with its headings);
 missing is the share of the question's named terms that the passage does not name. A comparison takes the best sentence
-of each thing compared first (periods, houses, crops named); then sentences are taken greedily; one that says nothing
+of each thing compared first (periods, houses, crops named), a question of several parts the best of each part; then sentences are taken greedily; one that says nothing
 new loses REDUNDANCY × its largest cosine above cos₀ with those taken. Ties: evidence order. The constants were chosen
 on the tune part of the farm set (``python -m eval farm --split tune``).
 """
@@ -28,6 +28,7 @@ import numpy.typing as npt
 
 from rag.answering.calibration import Calibration, Support
 from rag.citations import LIST_NUMBER, Candidate, citation_of
+from rag.query.expand import record_words
 from rag.schema import (
     BM25,
     GRAPH,
@@ -41,6 +42,7 @@ from rag.schema import (
     FloatVector,
     FusedEvidence,
     Hit,
+    PlannedQuery,
     QueryFeatures,
 )
 from rag.stores.view import View
@@ -74,9 +76,12 @@ _FIGURES: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = tuple(
     )
 )
 _FIELD = re.compile(r"[가-힣A-Za-z() ]{1,14}: ?\S")
-_LABEL = re.compile(r"합성 자료\(|자료 기준일:|작성일:|등록은 바뀔 수 있으므로|이 문서는 기준일의")
+_LABEL = re.compile(
+    r"합성 자료\(|자료 기준일:|작성일:|(?:작성자|기록자|보고자): ?\S{1,10}$|등록은 바뀔 수 있으므로|이 문서는 기준일의"
+)
 # ``terms`` of a question that names none: between the medians of answerable and unanswerable questions.
 NO_TERMS = 0.7
+PART_COS, PER_PART = 1.0, 2
 # A further sentence must come this close to the best one.
 RELATIVE = 0.45
 # Lexicon types whose absence from a passage makes it the wrong passage.
@@ -87,13 +92,23 @@ HARD_TYPES = frozenset({CROP, "품종", "병", "바이러스", "해충", "생리
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A question as the answerers see it: text, features, unit vector (None: no encoder), types of its entities."""
+    """A question as the answerers see it: text, features, unit vector (None: no encoder), types of its entities.
+
+    ``encode`` turns passages into unit vectors; ``parts`` are the things asked when they are several.
+    """
 
     text: str
     features: QueryFeatures
     vector: FloatVector | None
     types: Mapping[str, str]
     view: View
+    encode: Callable[[Sequence[str]], npt.NDArray[np.float32]]
+    parts: tuple[PlannedQuery, ...] = ()
+
+    @property
+    def record(self) -> bool:
+        """Whether the question is about a farm's records."""
+        return self.features.intent == "log_lookup"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,7 +134,11 @@ class ExtractiveAnswerer:
         """The answer from the ``top_k`` best passages, and how well they and the channels' best scores carry it."""
         items = evidence.items[:top_k]
         scored = rank_sentences(asked, items)
-        chosen = choose(scored, aspects_of(asked))
+        chosen = choose(
+            scored,
+            aspects_of(asked),
+            part_scores(asked, scored),
+        )
         support = support_of(asked, chosen, items, results)
         if not chosen or self._calibration.refusal.probability(support) < self._calibration.refusal.threshold:
             return refusal(items, self.name), support
@@ -232,12 +251,20 @@ def rank_sentences(asked: Asked, items: Sequence[Evidence]) -> list[_Scored]:
             + PLACE / (1 + place)
             - MISS * missing[place]
             - HOUSE * _other_house(asked, candidate)
-            + MONTH * (monthly and candidate.chunk.kind in MONTHLY_KINDS)
+            + MONTH * (monthly and _month_row(asked, candidate))
             + FIGURE * (figure is not None and bool(figure.search(candidate.text))),
             spoken_row(LIST_NUMBER.sub("", candidate.text), asked.features.keywords),
         )
         for (place, candidate), cosine in zip(pairs, cosines, strict=True)
     ]
+
+
+def _month_row(asked: Asked, candidate: Candidate) -> bool:
+    """Whether a sentence is the row of a whole month that has a column the question asks for."""
+    whole = candidate.chunk.kind in MONTHLY_KINDS and "주차: " not in candidate.text
+    return whole and any(
+        _asked_for(cell.partition(": ")[0], asked.features.keywords) for cell in _CELL_BREAK.split(candidate.text)
+    )
 
 
 def _other_house(asked: Asked, candidate: Candidate) -> bool:
@@ -256,7 +283,8 @@ def _cosines(asked: Asked, candidates: Sequence[Candidate]) -> npt.NDArray[np.fl
 def word_weights(asked: Asked) -> dict[str, float]:
     """Question word → idf; a word that no document holds weighs most."""
     unseen = math.log(1 + (len(asked.view.levels["G2"].chunk_ids) + 0.5) / 0.5)
-    return {token: asked.view.idf.get(token, unseen) for token in asked.features.keywords}
+    words = (*asked.features.keywords, *(record_words(asked.features.keywords) if asked.record else ()))
+    return {token: asked.view.idf.get(token, unseen) for token in words}
 
 
 def _share(weights: dict[str, float], tokens: Sequence[str]) -> float:
@@ -322,10 +350,30 @@ def _says(name: str, text: str) -> bool:
     return re.search(rf"(?<!\d){re.escape(name)}", text) is not None
 
 
+def part_scores(asked: Asked, scored: Sequence[_Scored]) -> list[list[float]]:
+    """For each part of the question, how well each sentence answers it."""
+    weights = word_weights(asked)
+    return [
+        [
+            PART_COS * (_part_cosine(part, s) - COSINE_ZERO) / COSINE_SCALE
+            + LEX * _share({t: weights.get(t, 1.0) for t in part.tokens}, s.candidate.sentence.tokens)
+            + PLACE / (1 + s.place)
+            for s in scored
+        ]
+        for part in asked.parts
+    ]
+
+
+def _part_cosine(part: PlannedQuery, scored: _Scored) -> float:
+    return COSINE_ZERO if part.vector is None else float(part.vector @ scored.candidate.vector)
+
+
 def choose(
-    scored: Sequence[_Scored], aspects: Sequence[Aspect], parts: Sequence[Sequence[float]] = ()
+    scored: Sequence[_Scored],
+    aspects: Sequence[Aspect],
+    parts: Sequence[Sequence[float]] = (),
 ) -> list[_Scored]:
-    """At most ``MAX_SENTENCES`` sentences and ``MAX_CHARACTERS`` characters: one per aspect, then greedily."""
+    """At most ``MAX_SENTENCES`` sentences and ``MAX_CHARACTERS`` characters: per aspect and part, then greedily."""
     chosen: list[_Scored] = []
     left = list(scored)
     length = 0
@@ -337,6 +385,13 @@ def choose(
             left.remove(pick)
             chosen.append(pick)
             length += len(pick.text) + 1
+    for values in parts:
+        best_first = sorted(range(len(scored)), key=lambda i: (-values[i], i))[:PER_PART]
+        for pick in (scored[i] for i in best_first):
+            if pick in left and length + len(pick.text) < MAX_CHARACTERS:
+                left.remove(pick)
+                chosen.append(pick)
+                length += len(pick.text) + 1
     while left and len(chosen) < MAX_SENTENCES:
         values = [s.relevance - REDUNDANCY * _overlap(s, chosen) for s in left]
         index = max(range(len(left)), key=lambda i: (values[i], -i))
@@ -365,22 +420,52 @@ def support_of(
 ) -> Support:
     """What the refusal model reads off the channels, the passages and the chosen sentences."""
     vector, keyword, graph = (_first_hits(results, channel) for channel in (VECTOR, BM25, GRAPH))
-    documents = [[asked.view.document_id(hit.chunk_id) for hit in hits] for hits in (vector, keyword, graph)]
+    documents = [[asked.view.document_of(hit.chunk_id).doc_id for hit in hits] for hits in (vector, keyword, graph)]
     sources = Counter(item.chunk.doc_id for item in items[:5])
     figure = figure_asked(asked.text)
     bearing = [s for s in chosen if figure is None or figure.search(s.text)]
     named = set(hard_terms(asked))
     nowhere = named.intersection(*(missing_terms(asked, s.candidate.chunk) for s in chosen))
+    weights = word_weights(asked)
+    first = [asked.view.chunk_tokens(i.chunk.chunk_id) for i in items if i.chunk.doc_id == items[0].chunk.doc_id]
+    early = {token for i in items[:3] for token in asked.view.chunk_tokens(i.chunk.chunk_id)}
+    cosine = _context_cosine(asked, bearing)
     return Support(
         vector_gap=vector[0].score - fmean(hit.score for hit in vector) if vector else 0.0,
         agreement=_agreement(*documents),
         concentration=max(sources.values(), default=0) / 5,
         terms=max((_share_named(asked, asked.view.entities_of(i.chunk.chunk_id)) for i in items), default=0.0),
-        cosine=max((s.cosine for s in bearing), default=COSINE_ZERO),
+        rarest=max((weight for word, weight in weights.items() if word in early), default=0.0) / 8,
+        coverage=_share(weights, [token for tokens in first for token in tokens]),
+        cosine=cosine,
         focus=max((_named(asked, s) for s in bearing), default=0.0),
         missing=len(nowhere) / len(named) if named else 0.0,
         quantity=float(figure is not None),
+        record=float(asked.record),
+        record_said=max((_share(weights, _words(asked, s)) for s in bearing), default=0.0) if asked.record else 0.0,
+        record_cosine=cosine if asked.record else 0.0,
     )
+
+
+def _context_cosine(asked: Asked, bearing: Sequence[_Scored]) -> float:
+    """Cosine of the question with the most relevant sentence, read with its document's title and headings."""
+    if not bearing or asked.vector is None:
+        return COSINE_ZERO
+    best = max(bearing, key=lambda s: s.relevance)
+    chunk = best.candidate.chunk
+    text = "\n".join(part for part in (chunk.title, chunk.section, best.candidate.text) if part)
+    try:
+        return float(asked.encode([text])[0] @ asked.vector)
+    except Exception:  # an encoder that is down takes no answer down: the sentence without its headings, then
+        return best.cosine
+
+
+def _words(asked: Asked, scored: _Scored) -> tuple[str, ...]:
+    """BM25 tokens of a sentence with its document's title and headings."""
+    chunk_id = scored.candidate.chunk.chunk_id
+    tokens = asked.view.chunk_tokens(chunk_id)
+    n_body = sum(len(sentence.tokens) for sentence in asked.view.sentences(chunk_id)[0])
+    return (*tokens[: len(tokens) - n_body], *scored.candidate.sentence.tokens)
 
 
 def _first_hits(results: Sequence[ChannelResult], channel: str) -> tuple[Hit, ...]:

@@ -8,7 +8,8 @@ both are divided by their common sum. One step, both sides at once, a = restart,
 
 A, B, R are the row/column-normalised arrays of ``stores.graph_index``. q is the question-aware step: the chunk mass
 is multiplied by exp((s − max s)/T) and brought back to its old sum (T = temperature; None: off). Every step keeps
-1 − a of the mass, so path confidence and hop length are both in the score. Final score::
+1 − a of the mass, so path confidence and hop length are both in the score. ρ counts as 0 in a graph without relations.
+Final score::
 
     log(p + 1e-9) + dense_share · z(s)               z over all chunks
 
@@ -90,7 +91,7 @@ def walk_mass(graph: WalkGraph, start: tuple[Mass, Mass], similarities: Similari
     related = params.relation_share if graph.relation_t.nnz else 0.0
     for _ in range(params.max_hops):
         arrived = _question_aware(graph.entity_to_chunk @ entity, tilt)
-        passed = (1 - params.relation_share) * (graph.chunk_to_entity_t @ chunk)
+        passed = (1 - related) * (graph.chunk_to_entity_t @ chunk)
         if related:
             passed = passed + related * (graph.relation_t @ entity)
         chunk = params.restart * chunk_seed + keep * arrived

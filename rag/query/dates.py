@@ -14,8 +14,8 @@ from datetime import date, timedelta
 
 WEEKDAYS = "월화수목금토일"
 _SEASONS = {"봄": (3, 5), "여름": (6, 8), "가을": (9, 11), "겨울": (12, 2)}
-_YEARS = {"재작년": -2, "작년": -1, "지난해": -1, "전년": -1, "올해": 0, "금년": 0}
-_YEAR = r"(?:(?P<year>20\d\d)\s*년|(?P<word>재작년|작년|지난해|전년|올해|금년))"
+_YEARS = {"재작년": -2, "작년": -1, "지난해": -1, "전년": -1, "올해": 0, "금년": 0, "올": 0}
+_YEAR = r"(?:(?P<year>20\d\d)\s*년|(?P<word>재작년|작년|지난해|전년|올해|금년|(?<![가-힣])올(?=\s?(?:\d{1,2}\s*월|봄|여름|가을|겨울))))"
 # Two digits are a year only in front of a month ("25년 3월"; "20년 경력" is none).
 _YEAR_OF_MONTH = _YEAR.replace(r"20\d\d", r"20\d\d|(?<!\d)[12]\d")
 
@@ -162,8 +162,26 @@ def find_periods(text: str, today: date) -> Iterator[Period | BadDate]:
                 continue
             try:
                 first, last = read(match, today)
+                if rule == "date.month" and _year_of(match, today) is not None:
+                    rule = "date.year_month"
             except (ValueError, OverflowError):  # no such day; before the year 1
                 found.append(BadDate(match[0], match.start(), match.end()))
             else:
                 found.append(Period(first, last, match.start(), match.end(), rule))
-    yield from sorted(found, key=lambda p: p.start)
+    yield from _with_years(sorted(found, key=lambda p: p.start))
+
+
+def _with_years(found: list[Period | BadDate]) -> Iterator[Period | BadDate]:
+    """ "4월 … 작년하고 올해" and "작년 4월 … 올해 같은 달": a month meets the years that are named beside it."""
+    months = [p for p in found if isinstance(p, Period) and p.rule in ("date.month", "date.year_month")]
+    years = [p for p in found if isinstance(p, Period) and p.rule == "date.year"]
+    bare = [p for p in months if p.rule == "date.month"]
+    if len(months) != 1 or not years:
+        yield from found
+        return
+    for period in found:
+        if period in years:
+            first, last = _month(period.first.year, months[0].first.month)
+            yield Period(first, last, period.start, period.end, "date.year_of_month")
+        elif period not in bare:
+            yield period

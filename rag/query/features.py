@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from datetime import date
 
+from rag.query.expand import record_words
 from rag.query.slots import find_slots
 from rag.schema import DocFilter, Effort, Intent, LengthBucket, Query, QueryFeatures, Slot, farm_scope
 from rag.stores.catalogue import Catalogue
@@ -27,31 +28,26 @@ _RELATION = re.compile(
 _LOG = re.compile(
     r"우리|기록|일지|했(?:지|나|어|니|더|는지|던)|한\s?날|썼|쳤|땄|수확량|나왔|고쳤|고장|수리|들었|적었|적힌|회의|계약|점검"
 )
+# Date rules that can only mean the farm's own days; a month alone may also be a season of the crop.
+_OWN_DAYS = frozenset(
+    [
+        "date.full",
+        "date.month_day",
+        "date.year_month",
+        "date.year_of_month",
+        "date.season",
+        "date.day_word",
+        "date.week",
+        "date.month_word",
+        "date.recent",
+    ]
+)
 _DATED_KINDS = frozenset({"작업일지", "점검표", "계약서", "회의록", "수확기록", "수리기록", "급액배액요약", "센서요약"})
 # Mentions whose canonical word counts as a keyword also where the question says it in one syllable (밤 → 야간).
 _NAMED_TYPES = frozenset({"기록", "환경요인"})
 _FILTER_KINDS = frozenset({"date", "author", "house", "file", "farm"})
 _STOPWORDS = frozenset(
-    [
-        "얼마",
-        "언제",
-        "어디",
-        "무엇",
-        "누구",
-        "무슨",
-        "어떤",
-        "어느",
-        "며칠",
-        "정도",
-        "요",
-        "좀",
-        "것",
-        "때",
-        "수",
-        "경우",
-        "우리",
-        "농장",
-    ]
+    "얼마 언제 어디 무엇 누구 무슨 어떤 어느 며칠 정도 요 좀 것 때 수 경우 우리 농장 날짜 날짜별 날 이름 내역 목록 각각 전부".split()  # noqa: SIM905
 )
 
 
@@ -106,6 +102,8 @@ def _without(text: str, slots: tuple[Slot, ...]) -> str:
 def search_words(features: QueryFeatures) -> tuple[str, ...]:
     """BM25 words of a question: its keywords and what dated records call its dates, houses and authors."""
     words = [*features.keywords, *features.values("house"), *features.values("author")]
+    if features.intent == "log_lookup":
+        words += record_words(features.keywords)
     for value in features.values("date"):
         words += _date_words(value)
     return tuple(dict.fromkeys(words))
@@ -124,8 +122,11 @@ def _intent(text: str, slots: tuple[Slot, ...], private: bool, reasons: dict[str
     kinds = {slot.kind for slot in slots}
     dated_type = any(slot.kind == "doc_type" and slot.value in _DATED_KINDS for slot in slots)
     log = _LOG.search(lowered)
-    if private and (dated_type or "author" in kinds or (log and kinds & {"date", "house"}) or "house" in kinds):
-        reasons["intent"] = "기록 단서: " + ("문서 종류" if dated_type else log[0] if log else "동·작성자")
+    own_days = any(slot.rule in _OWN_DAYS for slot in slots)
+    if private and (
+        dated_type or own_days or "author" in kinds or (log and kinds & {"date", "house"}) or "house" in kinds
+    ):
+        reasons["intent"] = "기록 단서: " + ("문서 종류" if dated_type else log[0] if log else "날짜·동·작성자")
         return "log_lookup"
     for intent, pattern in (("comparison", _COMPARE), ("relational", _RELATION), ("procedural", _PROCEDURE)):
         match = pattern.search(lowered)

@@ -112,6 +112,8 @@ def write_snapshot(record: ScopeRecord, dim: int, *, again: bool = False) -> str
     for old in base.iterdir():
         if old.is_dir() and old.name not in (digest, previous):
             shutil.rmtree(old, ignore_errors=True)
+        elif old.suffix == ".part":
+            old.unlink(missing_ok=True)
     return digest
 
 

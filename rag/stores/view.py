@@ -109,10 +109,10 @@ class View:
             for chunk_id, tokens in zip(rows.chunk_ids, rows.tokens, strict=True)
         }
 
-    def document_id(self, chunk_id: str) -> str:
+    def document_of(self, chunk_id: str) -> DocumentFacts:
         """Document of a paragraph."""
         level = self.levels["G2"]
-        return self.documents[int(level.document_of[level.row_of[chunk_id]])].doc_id
+        return self.documents[int(level.document_of[level.row_of[chunk_id]])]
 
     def chunk_tokens(self, chunk_id: str) -> tuple[str, ...]:
         """BM25 tokens of a chunk with its headings."""

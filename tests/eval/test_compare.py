@@ -11,6 +11,7 @@ import pytest
 import eval.runs
 from eval.__main__ import main
 from eval.ablate import REFERENCE, run_ablate
+from eval.commands import by_profile
 from eval.compare import Job, open_runs, run_compare
 from eval.datasets import DataSetError, load_set, load_sets
 from eval.report import write_markdown
@@ -151,3 +152,29 @@ def test_a_broken_set_is_refused(data: Path, file: str, content: str, message: s
     (data / "one" / file).write_text(content, encoding="utf-8")
     with pytest.raises(DataSetError, match=message):
         load_set(data / "one")
+
+
+def test_the_peer_ranks_every_question_once_and_is_kept(data: Path):
+    report = run_compare(job(data, sets=("one",), systems=("best_fixed", "llamaindex")))
+    assert report["sets"]["one"]["llamaindex"]["recall@10"] > 0
+    runs = open_runs(load_sets(data, ["one"]), data.parent / "cache")
+    (kept,) = runs.folder.glob("peer-*.npy")
+    rows = np.load(kept)
+    assert rows.shape == (10, 100)
+    for found in rows:
+        assert len(set(found[found >= 0].tolist())) == (found >= 0).sum()
+
+
+def test_speed_is_measured_on_generated_data(tmp_path: Path):
+    assert main(["speed", "--chunks", "300", "--questions", "3", "--json", str(tmp_path / "s.json")]) == 0
+    steps = json.loads((tmp_path / "s.json").read_text(encoding="utf-8"))["sizes"]["300"]["steps"]
+    assert {"vectors_snapshot", "bm25", "walk_1_hops", "walk_3_hops", "neighbourhood_2_hops"} <= set(steps)
+    assert all(row["median_ms"] >= 0 for row in steps.values())
+
+
+def test_a_profile_file_is_a_system(data: Path):
+    profile = Path(__file__).parents[2] / "profiles" / "profiles.v1.json"
+    adaptive, _ = by_profile(profile)
+    report = run_compare(job(data, sets=("one",), adaptive=adaptive, systems=("sparse", "adaptive")))
+    assert report["target"] == "adaptive"
+    assert 0 < report["sets"]["one"]["adaptive"]["ndcg@10"] <= 1

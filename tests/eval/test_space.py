@@ -87,6 +87,6 @@ def test_every_number_names_its_own_setting():
 
 
 def test_walks_differ_by_hops_and_parameters():
-    assert len(set(walks())) == len(walks()) == 15
+    assert len(set(walks())) == len(walks()) == 18
     assert {walk.max_hops for walk in walks()} == {1, 2, 3}
     assert all(isinstance(walk, Walk) for walk in walks())

@@ -144,7 +144,9 @@ def test_only_small_sections_are_packed(tokens: list[int], groups: int) -> None:
     assert len(texts(chunks, "G3")) == groups
 
 
-@pytest.mark.parametrize("heading", ["출처", "참고문헌", "참고 문헌", "참고자료", "5. 출처", "2) 자료 출처", "장 > 인용문헌"])
+@pytest.mark.parametrize(
+    "heading", ["출처", "참고문헌", "참고 문헌", "참고자료", "5. 출처", "2) 자료 출처", "장 > 인용문헌"]
+)
 def test_a_list_of_sources_is_left_out(heading: str) -> None:
     chunks = chunks_of(section(sentence(3), heading="본문"), section("농촌진흥청.", heading=heading))
     assert texts(chunks, "G2") == [sentence(3)]

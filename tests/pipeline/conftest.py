@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,13 +12,24 @@ import pytest
 from ingest.sample.build import CorpusManifest, build_corpus
 from rag.assembly import build_pipeline
 from rag.pipeline import Pipeline
+from rag.settings import ROOT
 from tests.pipeline.support import CONFIG, FARMS, copy_store, settings_for, take_in
 
 
 @pytest.fixture(scope="session")
 def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("config") / "onsil.toml"
-    path.write_text(CONFIG, encoding="utf-8")
+    """A configuration whose refusal level is 0: weak evidence is answered from, so that tuning changes no test here.
+
+    What is refused by rule (no evidence, another farm's name, a question without words) still is.
+    """
+    folder = tmp_path_factory.mktemp("config")
+    profiles = Path(shutil.copytree(ROOT / "profiles", folder / "profiles"))
+    levels = json.loads((profiles / "answering.v1.json").read_text(encoding="utf-8"))
+    for encoder in levels["encoders"].values():
+        encoder["refusal"]["threshold"] = 0.0
+    (profiles / "answering.v1.json").write_text(json.dumps(levels), encoding="utf-8")
+    path = folder / "onsil.toml"
+    path.write_text(f"profiles = '{profiles / 'profiles.v1.json'}'\n{CONFIG}", encoding="utf-8")
     return path
 
 

@@ -8,11 +8,18 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from eval.questions import SETS_DIR, load_questions
 from rag.assembly import build_pipeline
+from rag.channels.base import Channel, Found
+from rag.channels.bm25 import Bm25Channel
+from rag.channels.graph import GraphChannel
+from rag.channels.vector import VectorChannel
 from rag.pipeline import Pipeline
-from rag.schema import CHANNELS, Query
-from tests.pipeline.support import asked, command, finished, settings_for, stable, write_files
+from rag.schema import CHANNELS, VECTOR, PlannedQuery, Query, RetrievalPlan
+from rag.stores.view import Views
+from tests.pipeline.support import asked, command, finished, settings_for, stable, take_in, write_files
 
 SESSIONS, QUESTIONS = 5, 10
 
@@ -85,7 +92,7 @@ def test_many_tasks_of_one_loop(pipeline: Pipeline) -> None:
 
 def test_questions_while_another_process_ingests(own_store: Path, tmp_path: Path) -> None:
     new = {
-        f"{n}.md": f"# 순환식 점검 {n}호기\n\n순환식 점검 {n}호기의 밸브는 {n + 10}분마다 연다.\n" for n in range(1, 9)
+        f"{n}.md": f"# 순환식 점검 {n}호기\n\n순환식 점검 {n}호기의 밸브는 {n + 10}분마다 연다.\n" for n in range(1, 5)
     }
     folder = write_files(tmp_path / "new", new)
     pipeline = build_pipeline(settings_for(own_store))
@@ -108,3 +115,48 @@ def test_questions_while_another_process_ingests(own_store: Path, tmp_path: Path
     assert "13분마다" in answer.text
     assert any(c.doc_id == "farm:haetsal/3.md" for sentence in answer.sentences for c in sentence.citations)
     assert pipeline.ask(asked("순환식 점검 3호기 밸브는 몇 분마다 열어?", "pureun")).answer.text.find("13분마다") < 0
+
+
+@pytest.mark.parametrize("change", ["added", "replaced", "removed", "rebuilt"])
+def test_the_index_changes_in_the_middle_of_a_question(small_store: Path, tmp_path: Path, change: str) -> None:
+    """Between reading a question and searching, another process puts a new state in force."""
+    text = "# 딸기 수확기 급액 EC 기준\n\n딸기 수확기 급액 EC는 1.4dS/m로 둔다.\n"
+    folder = write_files(tmp_path / "new", {"딸기_EC.md" if change == "replaced" else "새_딸기.md": text})
+
+    def disturb() -> None:
+        if change in ("added", "replaced"):
+            assert take_in(small_store, "public", folder) == 0
+        elif change == "removed":
+            assert take_in(small_store, "public", options=("--remove", "딸기_EC.md")) == 0
+        else:
+            assert take_in(small_store, "public", options=("--rebuild",)) == 0
+
+    changed = threading.Event()
+
+    class After:
+        """A channel that searches once the index has changed; the vector channel's part is to change it."""
+
+        def __init__(self, channel: Channel) -> None:
+            self.name = channel.name
+            self._channel = channel
+
+        def search(self, plan: RetrievalPlan, query: PlannedQuery) -> Found:
+            if self.name == VECTOR and not changed.is_set():
+                disturb()
+                changed.set()
+            changed.wait()
+            return self._channel.search(plan, query)
+
+    changed.set()
+    views = Views(small_store, {})
+    channels = tuple(map(After, (VectorChannel(views), Bm25Channel(views), GraphChannel(views))))
+    pipeline = build_pipeline(settings_for(small_store), channels=channels)
+    pipeline.ask(asked("토마토 야간 온도?"))  # the view is open
+    changed.clear()
+    for query in (asked("딸기 수확기 급액 EC는?"), asked("딸기 수확기 급액 EC는?", None)):
+        result = pipeline.ask(query)
+        assert not result.banners
+        assert set(result.query.scope.visible) >= {item.chunk.scope_id for item in result.evidence}
+    answer = pipeline.ask(asked("딸기 수확기 급액 EC는?")).answer.text
+    assert ("1.4dS/m" in answer) == (change in ("added", "replaced"))
+    assert ("1.2dS/m" in answer) <= (change in ("added", "rebuilt"))

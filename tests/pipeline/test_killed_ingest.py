@@ -7,6 +7,7 @@ import random
 import re
 import sqlite3
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,16 @@ def check_snapshot(record: ScopeRecord) -> None:
         assert sum(map(len, snapshot.sentences.values())) == len(snapshot.sentence_vectors)
 
 
+def state(store: Path) -> tuple[object, ...]:
+    """Digest, documents, snapshot files and an answer."""
+    return (
+        record_of(store, FARM).digest(),
+        documents_in(store),
+        snapshot_files(store, FARM),
+        stable(build_pipeline(settings_for(store)).ask(asked(QUESTION, FARM))),
+    )
+
+
 def killed_run(store: Path, folder: Path, after: int | None, delay: float) -> int:
     """Run an ingest and kill it ``delay`` seconds after its ``after``-th new document (None: after the last file).
 
@@ -83,36 +94,32 @@ def test_killed_at_eight_moments(corpus: CorpusManifest, base: Path, tmp_path: P
     store = tmp_path / "store"
     store.mkdir()
     copy_store(base / "public", store / "public")
-    uninterrupted = (
-        record_of(base, FARM).digest(),
-        documents_in(base),
-        snapshot_files(base, FARM),
-        stable(build_pipeline(settings_for(base)).ask(asked(QUESTION, FARM))),
-    )
+    uninterrupted = state(base)
+
+    def completed(copy: Path) -> tuple[object, ...]:
+        """The state after the next, uninterrupted run."""
+        assert take_in(copy, FARM, folder) == 0
+        assert not list((copy / "farms" / FARM).rglob("*.part"))
+        return state(copy)
+
     dice = random.Random(SEED)
     step = n_files // (KILLS - 2)
     known: dict[str, tuple[str, int, int]] = {}
-    for number in range(KILLS):
-        writing = number < KILLS - 2  # the last two hit the making of the snapshot
-        after = dice.randint(1, step) if writing else None
-        reported = killed_run(store, folder, after, dice.uniform(0, 0.06 if writing else 0.3))
-        found = documents_in(store)
-        assert found.items() >= known.items(), "an indexed document was lost"
-        assert len(found) >= len(known) + reported, "a document was reported but is not there"
-        known = found
-        check_snapshot(record_of(store, FARM))
-        asking = build_pipeline(settings_for(store))
-        asking.ask(asked(QUESTION, FARM))  # whatever the state, questions are answered
-        again = copy_store(store, tmp_path / f"again{number}")
-        assert take_in(again, FARM, folder) == 0
-        assert (
-            record_of(again, FARM).digest(),
-            documents_in(again),
-            snapshot_files(again, FARM),
-            stable(build_pipeline(settings_for(again)).ask(asked(QUESTION, FARM))),
-        ) == uninterrupted
-        assert not list((again / "farms" / FARM).rglob("*.part"))
-    assert len(known) == n_files
+    with ThreadPoolExecutor(1) as beside:  # completes copies while the next victim starts
+        copies = []
+        for number in range(KILLS):
+            writing = number < KILLS - 2  # the last two hit the making of the snapshot
+            after = dice.randint(1, step) if writing else None
+            reported = killed_run(store, folder, after, dice.uniform(0, 0.06 if writing else 0.3))
+            found = documents_in(store)
+            assert found.items() >= known.items(), "an indexed document was lost"
+            assert len(found) >= len(known) + reported, "a document was reported but is not there"
+            known = found
+            check_snapshot(record_of(store, FARM))
+            build_pipeline(settings_for(store)).ask(asked(QUESTION, FARM))  # in any state, questions are answered
+            copies.append(beside.submit(completed, copy_store(store, tmp_path / f"copy{number}")))
+        assert len(known) == n_files
+        assert all(copy.result() == uninterrupted for copy in copies)
 
 
 def test_killed_rebuild_leaves_the_old_state(base: Path, own_store: Path) -> None:

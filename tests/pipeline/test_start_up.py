@@ -15,7 +15,7 @@ from rag.__main__ import main as rag
 from rag.assembly import build_pipeline
 from rag.errors import IndexMismatch, ProfileError, RagError, SettingsError, StoreError
 from rag.pipeline import Pipeline
-from rag.settings import ROOT, load_settings
+from rag.settings import load_settings
 from rag.stores.record import ScopeRecord
 from tests.pipeline.support import (
     asked,
@@ -29,14 +29,13 @@ from tests.pipeline.support import (
     take_in,
 )
 
-PROFILES = ROOT / "profiles"
-QUESTION = "딸기 급액 EC는 얼마로 두나요?"
+QUESTION = "딸기 수확기 급액 EC는 얼마로 두나요?"
 
 
 @pytest.fixture
 def profiles(tmp_path: Path) -> Path:
     """A copy of the profile folder that a test may spoil."""
-    return Path(shutil.copytree(PROFILES, tmp_path / "profiles"))
+    return Path(shutil.copytree(load_settings().profiles.parent, tmp_path / "profiles"))
 
 
 def mentions_korean(text: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import time
 import unicodedata
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from tests.pipeline.support import (
     write_files,
 )
 
-QUESTION = "딸기 수확 후기 급액 EC 얼마로 낮춰요?"
+QUESTION = "EC 1mS/cm는 1dS/m와 같은 값인가요?"
 SEED = 20261201
 
 # Key → type, or the keys below it; a list holds the shape of its items.
@@ -235,10 +236,9 @@ class TestOddQuestions:
         [
             "EC",
             "딸기😀 급액 EC는?🌱",
-            "a" * MAX_QUESTION,
             "딸기 " * 600,
             "가" * MAX_QUESTION,
-            "1 " * 900,
+            "딸기 급액 EC는 얼마야? " * 130,
             "2026-02-30 작업일지",
             "0월 0일 99시 작업일지",
             "-1동 0동 100동 작업일지",
@@ -263,6 +263,13 @@ class TestOddQuestions:
         text = b"\xb5\xfe\xb1\xe2 EC".decode("utf-8", "surrogateescape")  # CP949 on a UTF-8 terminal
         assert rag([text, "--store", str(base), "--json"]) in (0, 1)
         assert json.loads(capsys.readouterr().out)["question"].endswith(" EC")
+
+    def test_the_longest_question_is_no_burden(self, pipeline: Pipeline) -> None:
+        """The encoder reads its first part only; reading all of it took 5 to 19 seconds."""
+        start = time.perf_counter()
+        result = pipeline.ask(asked("가" * MAX_QUESTION))
+        assert time.perf_counter() - start < 8
+        assert [d for d in result.trace.decisions if d.stage == "embedding"]
 
     def test_decomposed_hangul_is_the_same_question(self, pipeline: Pipeline) -> None:
         decomposed = unicodedata.normalize("NFD", QUESTION)

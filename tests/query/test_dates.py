@@ -60,22 +60,24 @@ def day(text: str) -> str:
         ("1월", NEW_YEAR, "1월", "2026-01-01/2026-01-31", "date.month"),
         ("2월", NEW_YEAR, "2월", "2025-02-01/2025-02-28", "date.month"),
         ("2월", LEAP, "2월", "2024-02-01/2024-02-29", "date.month"),
-        ("작년 3월", TUESDAY, "작년 3월", "2025-03-01/2025-03-31", "date.month"),
-        ("작년3월", TUESDAY, "작년3월", "2025-03-01/2025-03-31", "date.month"),
-        ("작년 12월", NEW_YEAR, "작년 12월", "2025-12-01/2025-12-31", "date.month"),
-        ("재작년 2월", date(2026, 5, 5), "재작년 2월", "2024-02-01/2024-02-29", "date.month"),
-        ("2026년 4월 4동", TUESDAY, "2026년 4월", "2026-04-01/2026-04-30", "date.month"),
-        ("25년 3월 일지", TUESDAY, "25년 3월", "2025-03-01/2025-03-31", "date.month"),
-        ("'24년 2월", TUESDAY, "24년 2월", "2024-02-01/2024-02-29", "date.month"),
+        ("작년 3월", TUESDAY, "작년 3월", "2025-03-01/2025-03-31", "date.year_month"),
+        ("작년3월", TUESDAY, "작년3월", "2025-03-01/2025-03-31", "date.year_month"),
+        ("작년 12월", NEW_YEAR, "작년 12월", "2025-12-01/2025-12-31", "date.year_month"),
+        ("재작년 2월", date(2026, 5, 5), "재작년 2월", "2024-02-01/2024-02-29", "date.year_month"),
+        ("2026년 4월 4동", TUESDAY, "2026년 4월", "2026-04-01/2026-04-30", "date.year_month"),
+        ("25년 3월 일지", TUESDAY, "25년 3월", "2025-03-01/2025-03-31", "date.year_month"),
+        ("'24년 2월", TUESDAY, "24년 2월", "2024-02-01/2024-02-29", "date.year_month"),
+        ("올 3월", TUESDAY, "올 3월", "2026-03-01/2026-03-31", "date.year_month"),
         # a part of a month
         ("3월 초", TUESDAY, "3월 초", "2026-03-01/2026-03-10", "date.month"),
         ("3월초순", TUESDAY, "3월초순", "2026-03-01/2026-03-10", "date.month"),
         ("3월 중순에", TUESDAY, "3월 중순", "2026-03-11/2026-03-20", "date.month"),
-        ("작년 3월 말", TUESDAY, "작년 3월 말", "2025-03-21/2025-03-31", "date.month"),
+        ("작년 3월 말", TUESDAY, "작년 3월 말", "2025-03-21/2025-03-31", "date.year_month"),
         ("2월 하순", LEAP, "2월 하순", "2024-02-21/2024-02-29", "date.month"),
         ("2월말", TUESDAY, "2월말", "2026-02-21/2026-02-28", "date.month"),
         # seasons and years
         ("작년 봄", TUESDAY, "작년 봄", "2025-03-01/2025-05-31", "date.season"),
+        ("올봄", TUESDAY, "올봄", "2026-03-01/2026-05-31", "date.season"),
         ("올해 여름", TUESDAY, "올해 여름", "2026-06-01/2026-08-31", "date.season"),
         ("2025년 가을", TUESDAY, "2025년 가을", "2025-09-01/2025-11-30", "date.season"),
         ("작년 겨울", TUESDAY, "작년 겨울", "2025-12-01/2026-02-28", "date.season"),
@@ -164,6 +166,8 @@ def test_a_day_that_does_not_exist_is_reported(text: str, today: date, words: st
         "양액을 조금 주면 되나요",
         "전기요금 달라졌나요",
         "오전 달아오른 온실",
+        "벌레가 들어올 2동",
+        "올 3동",
         "",
     ],
 )
@@ -173,10 +177,23 @@ def test_no_date(text: str) -> None:
 
 def test_two_periods_in_the_order_of_the_text() -> None:
     assert read("작년 3월이랑 올해 3월 2동 배액률", TUESDAY) == [
-        ("작년 3월", "2025-03-01/2025-03-31", "date.month"),
-        ("올해 3월", "2026-03-01/2026-03-31", "date.month"),
+        ("작년 3월", "2025-03-01/2025-03-31", "date.year_month"),
+        ("올해 3월", "2026-03-01/2026-03-31", "date.year_month"),
     ]
     assert [words for words, *_ in read("어제랑 3월 5일, 그리고 2025년", TUESDAY)] == ["어제", "3월 5일", "2025년"]
+
+
+@pytest.mark.parametrize(
+    ("text", "periods"),
+    [
+        ("4월 배액률 작년하고 올해", [("작년", "2025-04"), ("올해", "2026-04")]),
+        ("작년 4월이랑 올해 같은 달", [("작년 4월", "2025-04"), ("올해", "2026-04")]),
+        ("2025년 보고서에서 3월 것", [("2025년", "2025-03")]),
+        ("3월이랑 4월, 작년", [("3월", "2026-03"), ("4월", "2026-04"), ("작년", "2025-01")]),  # which month is not said
+    ],
+)
+def test_a_month_meets_the_years_beside_it(text: str, periods: list[tuple[str, str]]) -> None:
+    assert [(words, period[:7]) for words, period, _ in read(text, TUESDAY)] == periods
 
 
 def test_a_part_of_a_match_is_not_read_again() -> None:
@@ -185,7 +202,24 @@ def test_a_part_of_a_match_is_not_read_again() -> None:
 
 
 PIECES = st.sampled_from(
-    ["2026년", "작년", "올해", "3월", "2월", "30일", "5일", "초", "지난주", "화요일", "어제", "최근", "2주", "2024-02-29", " ", "동"]
+    [
+        "2026년",
+        "작년",
+        "올해",
+        "3월",
+        "2월",
+        "30일",
+        "5일",
+        "초",
+        "지난주",
+        "화요일",
+        "어제",
+        "최근",
+        "2주",
+        "2024-02-29",
+        " ",
+        "동",
+    ]
 )
 
 

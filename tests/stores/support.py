@@ -32,7 +32,7 @@ def document(name: str, content_hash: str = "h1", *, scope_id: str = "public") -
 
 
 def write(record: ScopeRecord, row: DocumentRow, *texts: str) -> None:
-    """A document of one chunk a text, each with one sentence, one mention and one relation."""
+    """A document of one chunk a text, each with one sentence, a mention of its first word, and one relation."""
     record.keep_original(row.original, b"abc")
     vector = np.array([1, 0], np.float16)
     ids = [f"{row.doc_id}#{number}" for number in range(len(texts))]
@@ -57,6 +57,9 @@ def write(record: ScopeRecord, row: DocumentRow, *texts: str) -> None:
             SentenceRow(chunk_id=i, ordinal=0, start=0, end=len(text), tokens=tuple(text.split()), vector=vector)
             for i, text in zip(ids, texts)
         ],
-        [MentionRow(chunk_id=i, entity="딸기", type="작물", count=1, in_title=False) for i in ids],
+        [
+            MentionRow(chunk_id=i, entity=text.split()[0], type="작물", count=1, in_title=False)
+            for i, text in zip(ids, texts)
+        ],
         [RelationRow(chunk_id=i, head="설향", relation="소속", tail="딸기", confidence=0.8) for i in ids],
     )

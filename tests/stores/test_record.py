@@ -12,6 +12,7 @@ from rag.errors import IndexMismatch, SettingsError, StoreError
 from rag.stores.record import MentionRow, ScopeRecord, scope_folder, scopes_on_disk
 from tests.stores.support import document, write
 
+
 @pytest.fixture
 def record(tmp_path: Path) -> ScopeRecord:
     return ScopeRecord(tmp_path, "public")
@@ -54,10 +55,15 @@ def test_an_error_half_way_leaves_the_old_document(record: ScopeRecord) -> None:
 def test_an_exception_inside_a_transaction_undoes_all_of_it(record: ScopeRecord) -> None:
     write(record, document("a.md"), "하나")
     before = record.digest()
-    with pytest.raises(RuntimeError, match="half way"), record.transaction():
-        record.clear()
-        write(record, document("b.md", "h2"), "둘")
-        raise RuntimeError("half way")
+
+    def replace_all() -> None:
+        with record.transaction():
+            record.clear()
+            write(record, document("b.md", "h2"), "둘")
+            raise RuntimeError("half way")
+
+    with pytest.raises(RuntimeError, match="half way"):
+        replace_all()
     assert record.digest() == before
     assert [d.doc_id for d in record.documents()] == ["public/a.md"]
 

@@ -24,7 +24,9 @@ HAETSAL = Scope(farm_id="haetsal")
 MARCH = date(2026, 3, 1), date(2026, 3, 31)
 
 
-def publish(record: ScopeRecord, *documents: tuple[DocumentRow, Sequence[str]], public: ScopeRecord | None = None) -> None:
+def publish(
+    record: ScopeRecord, *documents: tuple[DocumentRow, Sequence[str]], public: ScopeRecord | None = None
+) -> None:
     with record.writer():
         for row, texts in documents:
             write(record, row, *texts)
@@ -40,7 +42,9 @@ def records(tmp_path: Path) -> tuple[ScopeRecord, ScopeRecord]:
     """A public record of two chunks, a farm's of three documents with a chunk each."""
     public, farm = ScopeRecord(tmp_path, "public"), ScopeRecord(tmp_path, FARM)
     # public documents have no author and no house here
-    publish(public, (replace(document("책.md"), date="", author="", houses=(), kind="재배기술"), ["딸기 ec", "토마토 ec"]))
+    publish(
+        public, (replace(document("책.md"), date="", author="", houses=(), kind="재배기술"), ["딸기 ec", "토마토 ec"])
+    )
     publish(
         farm,
         (own("a.md", date="2026-03-05", author="김주임", houses=("1동",)), ["딸기 일지"]),
@@ -87,7 +91,13 @@ def test_texts_sentences_tokens_and_entities(view: View) -> None:
     assert ((sentence.start, sentence.end), vectors.shape) == ((0, 5), (1, DIM))
     assert view.chunk_tokens(chunk_id) == ("딸기", "일지")
     assert view.entities_of(chunk_id) == {"딸기"}
-    assert (view.sentences("없는 것")[0], view.chunk_tokens("없는 것"), view.entities_of("없는 것")) == ((), (), frozenset())
+    assert view.entities_of("public/책.md#1") == view.entities_of(f"{FARM}/b.md#0") == {"토마토"}
+    assert view.entities_of(f"{FARM}/c.md#0") == {"회의"}
+    assert (view.sentences("없는 것")[0], view.chunk_tokens("없는 것"), view.entities_of("없는 것")) == (
+        (),
+        (),
+        frozenset(),
+    )
 
 
 def test_catalogue(view: View) -> None:
@@ -168,9 +178,7 @@ def test_a_removed_farm_is_gone_from_its_view(records: tuple[ScopeRecord, ScopeR
     assert set(views.get(HAETSAL).levels["G2"].scope_of) == {"public"}
 
 
-def test_a_chunk_removed_since_the_snapshot_is_left_out(
-    view: View, records: tuple[ScopeRecord, ScopeRecord]
-) -> None:
+def test_a_chunk_removed_since_the_snapshot_is_left_out(view: View, records: tuple[ScopeRecord, ScopeRecord]) -> None:
     records[1].remove_document(f"{FARM}/a.md")
     assert view.chunks([(FARM, f"{FARM}/a.md#0"), ("public", "public/책.md#0")]).keys() == {"public/책.md#0"}
 

@@ -1,0 +1,116 @@
+"""Levels of an encoder: the refusal formula, and files that cannot serve."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag.answering.calibration import RefusalModel, Support, load_calibration
+from rag.errors import ProfileError
+from rag.settings import ROOT
+
+FEATURES = [field.name for field in fields(Support)]
+PARTS = [field.name for field in fields(RefusalModel)]
+NUMBERS = st.lists(st.floats(-5, 5), min_size=len(FEATURES), max_size=len(FEATURES))
+
+
+def model(weights: dict[str, float], *, bias: float = 0.0) -> RefusalModel:
+    return RefusalModel(**{name: 0.0 for name in PARTS} | weights | {"bias": bias, "threshold": 0.5})
+
+
+def support(**values: float) -> Support:
+    return Support(**{name: 0.0 for name in FEATURES} | values)
+
+
+def levels() -> dict[str, Any]:
+    return {"citation_threshold": 0.87, "refusal": {name: 0.25 for name in PARTS}}
+
+
+def file_with(folder: Path, content: object) -> Path:
+    path = folder / "answering.v1.json"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return path
+
+
+@given(NUMBERS, NUMBERS, st.floats(-5, 5))
+def test_probability_is_the_formula(weights: list[float], values: list[float], bias: float) -> None:
+    z = bias + math.fsum(w * x for w, x in zip(weights, values, strict=True))
+    found = model(dict(zip(FEATURES, weights)), bias=bias).probability(support(**dict(zip(FEATURES, values))))
+    assert found == pytest.approx(1 / (1 + math.exp(-max(-60, min(60, z)))))
+
+
+def test_probability_by_hand() -> None:
+    name = FEATURES[0]
+    assert model({}).probability(support()) == 0.5
+    assert model({}, bias=1.0).probability(support()) == pytest.approx(0.7310586)
+    assert model({name: 2.0}, bias=-1.0).probability(support(**{name: 1.0})) == pytest.approx(0.7310586)
+    assert model({name: -2.0}, bias=1.0).probability(support(**{name: 1.0})) == pytest.approx(0.2689414)
+
+
+@pytest.mark.parametrize("bias", [-1e9, 1e9])
+def test_no_overflow(bias: float) -> None:
+    assert 0 < model({}, bias=bias).probability(support()) + 1e-30 <= 1 + 1e-30
+
+
+def test_every_feature_has_a_weight() -> None:
+    assert set(PARTS) == {*FEATURES, "bias", "threshold"}
+
+
+def test_a_file_is_read(tmp_path: Path) -> None:
+    found = load_calibration(file_with(tmp_path, {"encoders": {"e": levels()}}), "e")
+    assert (found.encoder, found.citation_threshold) == ("e", 0.87)
+    assert found.refusal == RefusalModel(**dict.fromkeys(PARTS, 0.25))
+
+
+def test_the_shipped_file_serves_the_shipped_encoder() -> None:
+    path = ROOT / "profiles" / "answering.v1.json"
+    for encoder in json.loads(path.read_text(encoding="utf-8"))["encoders"]:
+        found = load_calibration(path, encoder)
+        assert 0 < found.citation_threshold < 1
+        assert 0 < found.refusal.threshold < 1
+
+
+def test_another_encoder_is_refused(tmp_path: Path) -> None:
+    path = file_with(tmp_path, {"encoders": {"one": levels(), "two": levels()}})
+    with pytest.raises(ProfileError) as raised:
+        load_calibration(path, "three")
+    for words in ("answering.v1.json", "'three'", "one, two", "python -m eval "):
+        assert words in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        [],
+        {},
+        {"encoders": None},
+        {"encoders": {"e": None}},
+        {"encoders": {"e": {"citation_threshold": 0.9}}},
+        {"encoders": {"e": levels() | {"citation_threshold": "high"}}},
+        {"encoders": {"e": levels() | {"refusal": {"bias": 0}}}},
+        {"encoders": {"e": levels() | {"refusal": levels()["refusal"] | {"threshold": None}}}},
+    ],
+)
+def test_a_corrupt_file_is_named(tmp_path: Path, content: object) -> None:
+    path = file_with(tmp_path, content)
+    with pytest.raises(ProfileError) as raised:
+        load_calibration(path, "e")
+    assert str(path) in str(raised.value)
+    assert "원래 파일로 되돌려 주세요" in str(raised.value)
+
+
+@pytest.mark.parametrize("raw", [b"{", b"", b"\xff\xfe"])
+def test_a_file_that_is_no_json(tmp_path: Path, raw: bytes) -> None:
+    path = tmp_path / "answering.v1.json"
+    with pytest.raises(ProfileError, match="읽을 수 없습니다"):
+        load_calibration(path, "e")
+    path.write_bytes(raw)
+    with pytest.raises(ProfileError, match="읽을 수 없습니다"):
+        load_calibration(path, "e")
