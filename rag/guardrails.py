@@ -166,7 +166,10 @@ def _explain_alive(steps: WeightSteps, rails: Guardrails, alive: Collection[str]
         return
     if not alive:
         yield Decision(
-            stage="guardrails", what="결과를 낸 검색이 없습니다.", why=_why_final(steps, alive), data={"dead": dead}
+            stage="guardrails",
+            what=f"결과를 낸 검색이 없습니다: {', '.join(map(_label, dead))}",
+            why=_why_final(steps, alive),
+            data={"dead": dead},
         )
         return
     yield Decision(

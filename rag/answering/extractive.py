@@ -48,7 +48,7 @@ from rag.schema import (
 from rag.stores.view import View
 
 MAX_SENTENCES = 6
-MAX_CHARACTERS = 380
+MAX_CHARACTERS = 395
 NOT_FOUND = "문서에서 찾지 못했습니다."
 # E5 cosines of unrelated pairs lie near 0.78, of relevant ones up to 0.92.
 COSINE_ZERO, COSINE_SCALE = 0.80, 0.10
@@ -83,7 +83,7 @@ _LABEL = re.compile(
 NO_TERMS = 0.7
 PART_COS, PER_PART = 1.0, 2
 # A further sentence must come this close to the best one.
-RELATIVE = 0.45
+RELATIVE = 0.3
 # Lexicon types whose absence from a passage makes it the wrong passage.
 MONTHLY_KINDS = frozenset({"수확기록", "급액배액요약", "센서요약"})
 CROP = "작물"
@@ -368,44 +368,50 @@ def _part_cosine(part: PlannedQuery, scored: _Scored) -> float:
     return COSINE_ZERO if part.vector is None else float(part.vector @ scored.candidate.vector)
 
 
+class _Choice:
+    """Sentences chosen so far, within ``MAX_SENTENCES`` and ``MAX_CHARACTERS`` as the answer will read (leads counted)."""
+
+    def __init__(self) -> None:
+        self.sentences: list[_Scored] = []
+        self._length = 0
+        self._leads: set[str] = set()
+
+    def take(self, scored: _Scored) -> bool:
+        """Take a sentence if it is new and fits; the first one always fits."""
+        lead = lead_of(scored.candidate.chunk)
+        size = len(scored.text) + 1 + (len(lead) + 2 if lead not in self._leads else 0)
+        full = len(self.sentences) == MAX_SENTENCES or self._length + size > MAX_CHARACTERS
+        if scored in self.sentences or (full and self.sentences):
+            return False
+        self.sentences.append(scored)
+        self._length += size
+        self._leads.add(lead)
+        return True
+
+
 def choose(
-    scored: Sequence[_Scored],
-    aspects: Sequence[Aspect],
-    parts: Sequence[Sequence[float]] = (),
+    scored: Sequence[_Scored], aspects: Sequence[Aspect], parts: Sequence[Sequence[float]] = ()
 ) -> list[_Scored]:
     """At most ``MAX_SENTENCES`` sentences and ``MAX_CHARACTERS`` characters: per aspect and part, then greedily."""
-    chosen: list[_Scored] = []
-    left = list(scored)
-    length = 0
-    best: float | None = None
-    for aspect in aspects[:MAX_SENTENCES]:
-        fitting = [s for s in left if aspect(s.candidate.chunk, s.candidate.text)]
+    choice = _Choice()
+    for aspect in aspects:
+        fitting = [s for s in scored if s not in choice.sentences and aspect(s.candidate.chunk, s.candidate.text)]
         if fitting:
-            pick = max(fitting, key=lambda s: s.relevance)
-            left.remove(pick)
-            chosen.append(pick)
-            length += len(pick.text) + 1
+            choice.take(max(fitting, key=lambda s: s.relevance))
     for values in parts:
-        best_first = sorted(range(len(scored)), key=lambda i: (-values[i], i))[:PER_PART]
-        for pick in (scored[i] for i in best_first):
-            if pick in left and length + len(pick.text) < MAX_CHARACTERS:
-                left.remove(pick)
-                chosen.append(pick)
-                length += len(pick.text) + 1
-    while left and len(chosen) < MAX_SENTENCES:
-        values = [s.relevance - REDUNDANCY * _overlap(s, chosen) for s in left]
+        for index in sorted(range(len(scored)), key=lambda i: (-values[i], i))[:PER_PART]:
+            choice.take(scored[index])
+    left = [s for s in scored if s not in choice.sentences]
+    best: float | None = None
+    while left and len(choice.sentences) < MAX_SENTENCES:
+        values = [s.relevance - REDUNDANCY * _overlap(s, choice.sentences) for s in left]
         index = max(range(len(left)), key=lambda i: (values[i], -i))
         if best is None:
             best = values[index]
         elif values[index] < RELATIVE * best:
             break
-        pick = left.pop(index)
-        size = len(pick.text) + 1
-        if length + size > MAX_CHARACTERS and chosen:
-            continue
-        chosen.append(pick)
-        length += size
-    return chosen
+        choice.take(left.pop(index))
+    return choice.sentences
 
 
 def _overlap(scored: _Scored, chosen: Sequence[_Scored]) -> float:
