@@ -23,7 +23,7 @@ from rag.schema import PUBLIC, Query, Scope, farm_scope
 from rag.settings import Settings
 from rag.stores.sync import ScopeVectors, VectorBackend
 from rag.stores.view import Views
-from rag.text import korean
+from rag.text import TOKENIZER_VERSION, korean
 from rag.tracing import Recorder
 from rag.weighting import ADAPTIVE
 
@@ -81,7 +81,14 @@ def build_pipeline(settings: Settings, channels: tuple[Channel, ...] | None = No
         IndexMismatch: an index on disk was built by other components.
     """
     embedder = load_embedder(settings.embedder, settings.embedder_threads)
-    views = Views(settings.store, {"embedder": embedder.model_name, "lexicon": korean().lexicon.digest})
+    views = Views(
+        settings.store,
+        {
+            "embedder": embedder.model_name,
+            "tokenizer": TOKENIZER_VERSION,
+            "lexicon": korean().lexicon.digest,
+        },
+    )
     table, banner = load_or_builtin(settings.profiles)
     calibration = load_calibration(settings.profiles.with_name("answering.v1.json"), embedder.model_name)
     llm = None

@@ -227,7 +227,7 @@ class Pipeline:
         retrieved = self.retriever.fuse_results(planned, results, recorder)
         listener.on_stage("답변 쓰기")
         with recorder.span("answer"):
-            answer = self._answer(understood, retrieved, recorder, listener)
+            answer = _dated(self._answer(understood, retrieved, recorder, listener), retrieved.evidence)
         return self._result(understood, retrieved, system, answer, recorder)
 
     def _answer(self, understood: Understood, retrieved: Retrieved, recorder: Recorder, listener: Listener) -> Answer:
@@ -236,7 +236,7 @@ class Pipeline:
         if names_another_farm(understood.features):
             recorder.decide("answer", "거절", "다른 농장 이름이 들어 있어, 있는지 여부와 상관없이 답하지 않습니다.")
             return refusal((), self._extractive.name, note="다른 농장의 자료는 볼 수 없습니다.")
-        if not understood.features.keywords:
+        if not (understood.features.keywords or understood.features.slots):
             recorder.decide("answer", "거절", "질문에 찾을 말이 없습니다.")
             return refusal(
                 (), self._extractive.name, note="찾을 말이 없습니다. 작물, 동, 날짜 같은 말을 넣어 물어 주세요."
@@ -297,3 +297,14 @@ class Pipeline:
             trace=recorder.freeze(),
             banners=(*self._banners, *(f"{CHANNEL_LABELS.get(r.channel, r.channel)}: {r.error}" for r in troubles)),
         )
+
+
+def _dated(answer: Answer, evidence: FusedEvidence) -> Answer:
+    """The answer, with the date of the snapshot where it cites pesticide registrations."""
+    cited = {citation.chunk_id for sentence in answer.sentences for citation in sentence.citations}
+    dates = {i.chunk.date for i in evidence if i.chunk.chunk_id in cited and i.chunk.kind == "농약등록"}
+    if not dates:
+        return answer
+    known = ", ".join(sorted(date for date in dates if date)) or "날짜 미상"
+    note = f"농약 등록 정보는 {known} 기준 사본입니다. 살포 전에 농약안전정보시스템(psis.rda.go.kr)을 확인하세요."
+    return replace(answer, notes=(*answer.notes, note))

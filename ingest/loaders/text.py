@@ -312,9 +312,10 @@ def parse_plain(builder: DocumentBuilder, text: str) -> None:
     levels: list[str] = []
     pending: list[str] = []
     previous = ""
+    following = _following(lines)
     for position in range(start, len(lines)):
         line = lines[position]
-        style = heading_style(line, previous, _next_filled(lines, position))
+        style = heading_style(line, previous, following[position])
         previous = line.strip() or previous
         if pending and (style or not line.strip() or _is_item(line) or not _is_wrapped(pending[-1])):
             _flush(builder, pending)
@@ -384,8 +385,14 @@ def _plain_title(builder: DocumentBuilder, lines: list[str]) -> int:
     return first + 1 if has_body and not SENTENCE_END.search(lines[first].strip()) else first
 
 
-def _next_filled(lines: list[str], position: int) -> str:
-    return next((line for line in lines[position + 1 :] if line.strip()), "")
+def _following(lines: list[str]) -> list[str]:
+    """For each line the next line that is not blank, "" at the end."""
+    following: list[str] = []
+    filled = ""
+    for line in reversed(lines):
+        following.append(filled)
+        filled = line if line.strip() else filled
+    return following[::-1]
 
 
 def _is_item(line: str) -> bool:

@@ -90,6 +90,7 @@ def test_many_tasks_of_one_loop(pipeline: Pipeline) -> None:
     assert asyncio.run(all_at_once()) == alone
 
 
+@pytest.mark.slow
 def test_questions_while_another_process_ingests(own_store: Path, tmp_path: Path) -> None:
     new = {
         f"{n}.md": f"# 순환식 점검 {n}호기\n\n순환식 점검 {n}호기의 밸브는 {n + 10}분마다 연다.\n" for n in range(1, 5)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from rag.assembly import build_pipeline
 from rag.pipeline import Pipeline
 from rag.weighting import SYSTEMS
@@ -52,6 +54,7 @@ def test_asking_one_system_or_several(pipeline: Pipeline) -> None:
         assert stable(pipeline.ask(asked(QUESTIONS[1]), system=result.system)) == stable(result)
 
 
+@pytest.mark.slow
 def test_two_processes_with_other_hash_seeds(pipeline: Pipeline, base: Path) -> None:
     running = [command("-c", PROGRAM, str(base), PYTHONHASHSEED=seed) for seed in ("1", "4242")]
     outputs = []
