@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
+import shutil
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -41,3 +44,16 @@ class FakeEmbedder:
 def unit_vectors(n: int, dim: int, seed: int = 0) -> FloatMatrix:
     """Random unit vectors, shape (n, dim)."""
     return unit_rows(np.random.default_rng(seed).normal(size=(n, dim)))
+
+
+def unrefusing_profiles(folder: Path) -> Path:
+    """A copy of ``profiles/`` below ``folder`` whose refusal threshold is 0, and the profile file in it.
+
+    What is refused by rule still is; the fitted level is measured by ``python -m eval farm``, not by these tests.
+    """
+    profiles = Path(shutil.copytree(Path(__file__).parents[1] / "profiles", folder / "profiles"))
+    levels = json.loads((profiles / "answering.v1.json").read_text(encoding="utf-8"))
+    for encoder in levels["encoders"].values():
+        encoder["refusal"]["threshold"] = 0.0
+    (profiles / "answering.v1.json").write_text(json.dumps(levels), encoding="utf-8")
+    return profiles / "profiles.v1.json"

@@ -14,6 +14,7 @@ from rag.embedding import EmbeddingCache, load_embedder
 from rag.schema import PUBLIC, farm_scope
 from rag.stores.record import ScopeRecord
 from rag.text import korean
+from tests.fakes import unrefusing_profiles
 
 APP = Path(__file__).parents[2] / "streamlit_app.py"
 
@@ -59,6 +60,7 @@ DOCUMENTS = {
     farm_scope("pureun"): {"파프리카_배액률.md": SECRET},
 }
 CONFIG = """store = "{store}"
+profiles = "{profiles}"
 demo_today = 2026-12-01
 [farms]
 haetsal = "햇살농원"
@@ -94,6 +96,12 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def profiles(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A profile file beside which weak evidence is answered from, so that tuning changes no test here."""
+    return unrefusing_profiles(tmp_path_factory.mktemp("app-profiles"))
+
+
 @pytest.fixture(autouse=True)
 def _no_shared_pipeline() -> Iterator[None]:
     st.cache_resource.clear()
@@ -117,9 +125,9 @@ def configure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str]
 
 
 @pytest.fixture
-def new_app(store: Path, configure: Callable[[str], Path]) -> Callable[..., AppTest]:
+def new_app(store: Path, profiles: Path, configure: Callable[[str], Path]) -> Callable[..., AppTest]:
     """A browser session on the store, with the address's parameters."""
-    configure(CONFIG.format(store=store))
+    configure(CONFIG.format(store=store, profiles=profiles))
 
     def start(**parameters: str) -> AppTest:
         app = AppTest.from_file(str(APP), default_timeout=120)

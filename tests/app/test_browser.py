@@ -52,10 +52,10 @@ def _wait_until_up(url: str, server: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def _serving(store: Path, folder: Path, *command: str) -> Iterator[str]:
+def _serving(store: Path, profiles: Path, folder: Path, *command: str) -> Iterator[str]:
     """The address of the app started by ``python command… PORT``."""
     config = folder / "onsil.toml"
-    config.write_text(CONFIG.format(store=store), encoding="utf-8")
+    config.write_text(CONFIG.format(store=store, profiles=profiles), encoding="utf-8")
     port = _free_port()
     environment = {k: v for k, v in os.environ.items() if not k.startswith("ONSIL_")}
     server = subprocess.Popen(
@@ -75,14 +75,14 @@ def _serving(store: Path, folder: Path, *command: str) -> Iterator[str]:
 
 
 @pytest.fixture
-def url(store: Path, tmp_path: Path) -> Iterator[str]:
-    with _serving(store, tmp_path, "-m", "streamlit", "run", str(APP), "--server.port") as address:
+def url(store: Path, profiles: Path, tmp_path: Path) -> Iterator[str]:
+    with _serving(store, profiles, tmp_path, "-m", "streamlit", "run", str(APP), "--server.port") as address:
         yield address
 
 
 @pytest.fixture
-def slow_url(store: Path, tmp_path: Path) -> Iterator[str]:
-    with _serving(store, tmp_path, "-m", "tests.app.slow_app") as address:
+def slow_url(store: Path, profiles: Path, tmp_path: Path) -> Iterator[str]:
+    with _serving(store, profiles, tmp_path, "-m", "tests.app.slow_app") as address:
         yield address
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,7 @@ import pytest
 from ingest.sample.build import CorpusManifest, build_corpus
 from rag.assembly import build_pipeline
 from rag.pipeline import Pipeline
-from rag.settings import ROOT
+from tests.fakes import unrefusing_profiles
 from tests.pipeline.support import CONFIG, FARMS, copy_store, settings_for, take_in
 
 
@@ -23,13 +21,9 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
     What is refused by rule (no evidence, another farm's name, a question without words) still is.
     """
     folder = tmp_path_factory.mktemp("config")
-    profiles = Path(shutil.copytree(ROOT / "profiles", folder / "profiles"))
-    levels = json.loads((profiles / "answering.v1.json").read_text(encoding="utf-8"))
-    for encoder in levels["encoders"].values():
-        encoder["refusal"]["threshold"] = 0.0
-    (profiles / "answering.v1.json").write_text(json.dumps(levels), encoding="utf-8")
+    profiles = unrefusing_profiles(folder)
     path = folder / "onsil.toml"
-    path.write_text(f"profiles = '{profiles / 'profiles.v1.json'}'\n{CONFIG}", encoding="utf-8")
+    path.write_text(f"profiles = '{profiles}'\n{CONFIG}", encoding="utf-8")
     return path
 
 
