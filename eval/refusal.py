@@ -25,7 +25,7 @@ from rag.schema import Query, Scope
 
 PENALTY = 5.0
 # Share of the unanswerable questions that the threshold has to refuse.
-MUST_REFUSE = 0.85
+MUST_REFUSE = 0.8
 # What each feature can only mean; with so few questions a free sign would follow noise.
 SIGNS = (+1, +1, +1, +1, +1, +1, +1, +1, -1, -1, 0, +1, +1)
 _BOUNDS = {+1: (0, None), -1: (None, 0), 0: (None, None)}

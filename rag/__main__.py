@@ -15,8 +15,9 @@ from pathlib import Path
 from rag.assembly import build_pipeline
 from rag.errors import IndexMismatch, RagError, StoreError
 from rag.render import as_json, as_text
-from rag.schema import Query, Scope
-from rag.settings import load_settings, parse_now
+from rag.schema import Query, Scope, farm_scope
+from rag.settings import Settings, load_settings, parse_now
+from rag.stores.record import scope_folder
 from rag.weighting import ADAPTIVE, SYSTEMS
 
 
@@ -34,6 +35,16 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
+def _remarks(args: argparse.Namespace, settings: Settings) -> None:
+    """What the asker should know about the options given, on the error stream."""
+    if args.farm and not scope_folder(settings.store, farm_scope(args.farm)).exists():
+        print(
+            f"'{args.farm}' 농장의 자료가 없어 공용 자료만 보았습니다. --farm 의 철자를 확인해 주세요.", file=sys.stderr
+        )
+    if args.choice is not None:
+        print("되묻는 질문이 없어 --choice 를 쓰지 않았습니다.", file=sys.stderr)
+
+
 def main(argv: list[str] | None = None) -> int:
     """Ask one question; returns the exit code."""
     args = _arguments(argv)
@@ -42,6 +53,7 @@ def main(argv: list[str] | None = None) -> int:
         asked_at = parse_now(args.now, settings.zone) if args.now else settings.now()
         query = Query(text=args.question, scope=Scope(farm_id=args.farm), asked_at=asked_at)
         result = build_pipeline(settings).ask(query, system=args.system)
+        _remarks(args, settings)
     except (StoreError, IndexMismatch) as error:
         print(error, file=sys.stderr)
         return 3

@@ -20,7 +20,7 @@ from rag.llm import LocalModel
 from rag.pipeline import Pipeline
 from rag.profile_table import load_or_builtin
 from rag.schema import PUBLIC, Query, Scope, farm_scope
-from rag.settings import Settings
+from rag.settings import ROOT, Settings
 from rag.stores.sync import ScopeVectors, VectorBackend
 from rag.stores.view import Views
 from rag.text import TOKENIZER_VERSION, korean
@@ -73,6 +73,12 @@ def vector_channel(settings: Settings, views: Views) -> Channel:
     return StoreVectorChannel(views, vectors)
 
 
+def _levels_file(settings: Settings) -> Path:
+    """The answer levels beside the profile file, else the shipped ones."""
+    beside = settings.profiles.with_name("answering.v1.json")
+    return beside if beside.exists() else ROOT / "profiles" / "answering.v1.json"
+
+
 def build_pipeline(settings: Settings, channels: tuple[Channel, ...] | None = None) -> Pipeline:
     """Everything wired. ``channels`` replaces the default three.
 
@@ -90,7 +96,7 @@ def build_pipeline(settings: Settings, channels: tuple[Channel, ...] | None = No
         },
     )
     table, banner = load_or_builtin(settings.profiles)
-    calibration = load_calibration(settings.profiles.with_name("answering.v1.json"), embedder.model_name)
+    calibration = load_calibration(_levels_file(settings), embedder.model_name)
     llm = None
     if settings.model is not None:
         model = local_model(settings.model, settings.n_ctx, settings.n_threads, settings.n_gpu_layers)

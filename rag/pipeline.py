@@ -241,6 +241,11 @@ class Pipeline:
             return refusal(
                 (), self._extractive.name, note="찾을 말이 없습니다. 작물, 동, 날짜 같은 말을 넣어 물어 주세요."
             )
+        if not any(result.status in ("ok", "empty") for result in retrieved.results):
+            recorder.decide("answer", "거절", "답한 검색 채널이 하나도 없습니다.")
+            return refusal(
+                (), self._extractive.name, note="검색이 모두 실패해 찾아보지 못했습니다. 자료가 없다는 뜻이 아닙니다."
+            )
         extracted, support = self._extractive.answer(understood.asked, evidence, retrieved.results, top_k)
         recorder.decide("answer", "거절" if extracted.refused else "답변", "근거의 세기", support=support)
         if self._llm is None or extracted.refused:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rag.schema import CHANNEL_LABELS, Answer, Citation, Result, Weights, segment_key
+from rag.schema import CHANNEL_LABELS, Answer, Citation, Evidence, Result, Vote, Weights, segment_key
 
 RETRIEVAL_STAGES = ("features", "profile", "embedding", "policy", "retrieval", "weighting", "fusion", "evidence")
 
@@ -160,23 +160,35 @@ def _explain_lines(result: Result) -> list[str]:
     ):
         shares = "  ".join(f"{CHANNEL_LABELS.get(c, c)} {w:.2f}" for c, w in weights.by_channel.items())
         lines.append(f"  {label}: {shares}")
+    parts = [query.text for query in result.plan.queries]
     lines.append("── 채널")
-    lines += [
-        f"  {CHANNEL_LABELS.get(c.channel, c.channel)}: {c.status}, {len(c.hits)}건, {c.ms:.1f} ms"
-        + (f" — {c.error}" if c.error else "")
-        for c in result.channels
-    ]
-    lines += [
-        f"  경로: {' → '.join(path.nodes)} ({', '.join(path.labels)})"
-        for channel in result.channels
-        for path in channel.paths[:2]
-    ]
+    per_part = max(1, len(result.channels) // len(parts))
+    for number, channel in enumerate(result.channels):
+        if len(parts) > 1 and number % per_part == 0:
+            lines.append(f"  [{parts[number // per_part]}]")
+        label = CHANNEL_LABELS.get(channel.channel, channel.channel)
+        doubt = f" — {channel.error}" if channel.error else ""
+        lines.append(f"  {label}: {channel.status}, {len(channel.hits)}건, {channel.ms:.1f} ms{doubt}")
+    paths = [path for channel in result.channels for path in channel.paths[:2]]
+    shown = dict.fromkeys(f"  경로: {' → '.join(path.nodes)} ({', '.join(path.labels)})" for path in paths)
+    lines += shown
     lines.append("── 근거 순위")
     for rank, item in enumerate(result.evidence, start=1):
-        votes = "  ".join(f"{CHANNEL_LABELS.get(v.channel, v.channel)} {v.rank}위 {v.share:.0%}" for v in item.votes)
-        lines.append(f"  {rank}. {item.chunk.title} · {item.chunk.section}  점수 {item.score:.4f}  {votes}")
+        place = " · ".join(part for part in (item.chunk.title, item.chunk.section) if part)
+        lines.append(f"  {rank}. {place}  점수 {item.score:.4f}  {_votes_text(item)}")
     lines.append("── 결정")
     lines += [f"  [{d.stage}] {d.what} — {d.why}" for d in result.trace.decisions]
     lines.append("── 지연")
     lines += [f"  {stage}: {ms:.1f} ms" for stage, ms in result.trace.latency_ms.items()]
     return lines
+
+
+def _votes_text(item: Evidence) -> str:
+    """Ranks and share per channel: "의미 검색 3·4위 52%"; a channel votes once for each part of the question."""
+    by_channel: dict[str, list[Vote]] = {}
+    for vote in item.votes:
+        by_channel.setdefault(vote.channel, []).append(vote)
+    return "  ".join(
+        f"{CHANNEL_LABELS.get(channel, channel)} {'·'.join(str(v.rank) for v in votes)}위 {sum(v.share for v in votes):.0%}"
+        for channel, votes in by_channel.items()
+    )
