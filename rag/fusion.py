@@ -59,8 +59,9 @@ def fuse(results: Sequence[ChannelResult], weights: Weights, rrf_k: int, *, limi
             value = weight / (rrf_k + hit.rank)
             if value > 0:
                 values.setdefault(hit.chunk_id, []).append((result.channel, hit.rank, value))
-    fused = [_fused_hit(chunk_id, scopes[chunk_id], cast, weights) for chunk_id, cast in values.items()]
-    return sorted(fused, key=lambda item: (-item.score, item.chunk_id))[:limit]
+    scores = {chunk_id: math.fsum(value for _, _, value in cast) for chunk_id, cast in values.items()}
+    order = sorted(scores, key=lambda chunk_id: (-scores[chunk_id], chunk_id))[:limit]
+    return [_fused_hit(chunk_id, scopes[chunk_id], values[chunk_id], weights) for chunk_id in order]
 
 
 def _first_of_each(hits: Iterable[Hit]) -> Iterable[Hit]:
