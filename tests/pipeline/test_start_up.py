@@ -66,14 +66,16 @@ class TestProfiles:
 
 
 class TestCalibration:
-    @pytest.mark.parametrize("content", [None, "", "{", "[]", '{"encoders": 3}', '{"encoders": {"x": {}}}'])
-    def test_a_clear_error(self, small_store: Path, profiles: Path, content: str | None) -> None:
-        path = profiles / "answering.v1.json"
-        path.unlink()
-        if content is not None:
-            path.write_text(content, encoding="utf-8")
+    @pytest.mark.parametrize("content", ["", "{", "[]", '{"encoders": 3}', '{"encoders": {"x": {}}}'])
+    def test_a_clear_error(self, small_store: Path, profiles: Path, content: str) -> None:
+        (profiles / "answering.v1.json").write_text(content, encoding="utf-8")
         with pytest.raises(ProfileError, match=r"answering\.v1\.json"):
             build_pipeline(settings_for(small_store, profiles=profiles / "profiles.v1.json"))
+
+    def test_a_profile_file_alone_takes_the_shipped_levels(self, small_store: Path, profiles: Path) -> None:
+        (profiles / "answering.v1.json").unlink()
+        settings = settings_for(small_store, profiles=profiles / "profiles.v1.json")
+        assert build_pipeline(settings).ask(asked(QUESTION)).banners == ()
 
     def test_levels_of_another_encoder(self, small_store: Path, profiles: Path) -> None:
         path = profiles / "answering.v1.json"
