@@ -1,6 +1,6 @@
 """Evaluation questions: read the files, resolve gold documents, split into tune and test.
 
-python -m eval.questions --build CORPUS_DIR    # rewrites eval/sets/farm.jsonl from eval/sets/source/
+python -m eval.questions --build CORPUS_DIR    # rewrites farm.jsonl and farm_tune.jsonl from eval/sets/source/
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ SPLIT_SEED = 20261201
 TUNE_SHARE = 0.2
 
 _SOURCES = ("source/knowledge.jsonl", "source/logs.jsonl")
-_BUILT = "farm.jsonl"
+# Written for fitting; never part of a test split.
+_TUNE_SOURCES = ("source/calibration.jsonl", "source/development.jsonl")
+_BUILT, _BUILT_TUNE = "farm.jsonl", "farm_tune.jsonl"
 
 # Registration sheets stand under plain crop names; the first sheet that exists is the one meant.
 # A product for 토마토(방울토마토포함) may be used on both crops, but stands on the 토마토 sheet.
@@ -262,22 +264,38 @@ def _line(question: Question) -> str:
 
 
 def build_set(corpus: Path, sets_dir: Path = SETS_DIR) -> tuple[Question, ...]:
-    """Merge the source files, resolve gold documents in the built corpus, split, and write `farm.jsonl`."""
+    """Merge the source files, resolve gold documents in the built corpus, split, and write both built files.
+
+    Returns the questions of ``farm.jsonl``. ``farm_tune.jsonl`` holds further questions for fitting, all ``tune``.
+    """
     index = GoldIndex(read_manifest(corpus))
-    questions = [question for name in _SOURCES for question in load_questions(sets_dir / name)]
-    repeated = [name for name, count in Counter(question.id for question in questions).items() if count > 1]
-    faults = [f"{name}: 두 원본에 같은 id가 있습니다" for name in repeated]
-    resolved = []
-    for question in questions:
-        try:
-            resolved.append(replace(question, gold=index.gold(question)))
-        except QuestionError as error:
-            faults.append(str(error))
+    asked, faults = _resolved(index, sets_dir, _SOURCES)
+    fitting, more_faults = _resolved(index, sets_dir, _TUNE_SOURCES)
+    faults += more_faults
+    repeated = [name for name, n in Counter(q.id for q in (*asked, *fitting)).items() if n > 1]
+    faults += [f"{name}: 두 원본에 같은 id가 있습니다" for name in repeated]
     if faults:
         raise QuestionError("\n".join(faults))
-    built = assign_splits(resolved)
-    (sets_dir / _BUILT).write_text("".join(f"{_line(question)}\n" for question in built), encoding="utf-8")
+    built = assign_splits(asked)
+    _write(sets_dir / _BUILT, built)
+    _write(sets_dir / _BUILT_TUNE, [replace(question, split="tune") for question in fitting])
     return built
+
+
+def _resolved(index: GoldIndex, sets_dir: Path, sources: Iterable[str]) -> tuple[list[Question], list[str]]:
+    """Questions with their gold documents, and what is wrong with the others."""
+    found, faults = [], []
+    for name in sources:
+        for question in load_questions(sets_dir / name):
+            try:
+                found.append(replace(question, gold=index.gold(question)))
+            except QuestionError as error:
+                faults.append(str(error))
+    return found, faults
+
+
+def _write(path: Path, questions: Iterable[Question]) -> None:
+    path.write_text("".join(f"{_line(question)}\n" for question in questions), encoding="utf-8")
 
 
 def main() -> None:
