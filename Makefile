@@ -3,6 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# llama.cpp built for the very CPU uses AMX where it is, which faults on some virtual machines; AVX2 runs everywhere.
+# For CUDA: CMAKE_ARGS=-DGGML_CUDA=on make install
+CMAKE_ARGS ?= $(if $(filter x86_64,$(shell uname -m)),-DGGML_NATIVE=OFF)
+export CMAKE_ARGS
 
 .PHONY: run demo test lint unit install clean
 

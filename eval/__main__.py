@@ -1,7 +1,7 @@
-"""``python -m eval farm|latency|compare|ablate|speed``: figures go to the screen and, with --json, into a file.
+"""``python -m eval farm|latency|llm-weights|compare|ablate|slots|speed``: figures go to the screen and, with --json, into a file.
 
-``farm`` and ``latency`` measure on the index of the store, the others (``eval.commands``) on retrieval sets or on
-generated data.
+``farm``, ``latency`` and ``llm-weights`` measure on the index of the store, the others on retrieval sets or on generated
+data. Commands of ``eval.commands`` write their own JSON.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from eval.commands import add_commands
-from eval.farm import by_kind, run_farm, summary
+from eval.farm import by_kind, run_farm, summary, text_reader
 from eval.latency import run_latency
 from eval.questions import SETS_DIR, load_questions
 from eval.refusal import fit_refusal, write
@@ -23,7 +22,8 @@ from rag.assembly import build_pipeline
 from rag.embedding import load_embedder
 from rag.errors import RagError
 from rag.pipeline import Pipeline
-from rag.schema import Scope
+from rag.profile_table import ProfileTable
+from rag.schema import LEVELS, Effort, Level
 from rag.settings import load_settings
 from rag.weighting import SYSTEMS
 
@@ -40,6 +40,12 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     latency.add_argument("--repeats", type=int, default=5)
     refusal = commands.add_parser("refusal", help="거절 기준을 tune 질문으로 맞춥니다")
     refusal.add_argument("--write", action="store_true", help="profiles/answering.v1.json 에 씁니다")
+    for command in (farm, latency):
+        command.add_argument(
+            "--granularity",
+            choices=("adaptive", *LEVELS),
+            help="단위를 바꿉니다: adaptive 는 강도 낮음 G1, 보통 G2, 높음 G3. 기본은 프로필 파일대로. 근거 수는 그대로입니다",
+        )
     for command in (farm, latency, refusal):
         command.add_argument("--set", type=Path, default=SETS_DIR / "farm.jsonl")
         command.add_argument("--store", type=Path)
@@ -52,11 +58,12 @@ def main(argv: list[str] | None = None) -> int:
     """Run one measurement; returns the exit code."""
     args = _arguments(argv)
     try:
-        if "run" in args:  # a command of eval.commands: needs no store and writes its own JSON
+        if "run" in args:  # a command of eval.commands: it writes its own JSON
             args.run(args)
             return 0
         settings = load_settings(store=args.store)
-        report = COMMANDS[args.command](args, build_pipeline(settings))
+        granularity = levels_of(getattr(args, "granularity", None))
+        report = COMMANDS[args.command](args, build_pipeline(settings, granularity=granularity))
     except RagError as error:
         print(error, file=sys.stderr)
         return 2
@@ -65,12 +72,23 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
+def levels_of(name: str | None) -> dict[Effort, Level] | None:
+    """Effort → level of a ``--granularity`` value; None (not given): as the profile file says."""
+    if name is None:
+        return None
+    if name == "adaptive":
+        return {effort: rule.granularity for effort, rule in ProfileTable.builtin().effort.items()}
+    return {effort: level for effort in get_args(Effort) for level in LEVELS if level == name}
+
+
 def _farm(args: argparse.Namespace, pipeline: Pipeline) -> dict[str, Any]:
     questions = [q for q in load_questions(args.set) if args.split in ("all", q.split)]
     systems = tuple(args.systems.split(","))
-    outcomes = run_farm(pipeline, questions, systems, _text_reader(pipeline))
+    outcomes = run_farm(pipeline, questions, systems, text_reader(pipeline))
     report = {system: {"all": summary(o), "kinds": by_kind(o)} for system, o in outcomes.items()}
-    columns = ("recall@2", "recall@5", "recall@10", "ndcg@10", "expected_fact", "wrongly_refused", "refused")
+    columns = (
+        "recall@2", "recall@5", "recall@10", "ndcg@10", "fact_in_reach", "expected_fact", "wrongly_refused", "refused"
+    )  # fmt: skip
     print(f"{'':12s}" + "".join(f"{name:>16s}" for name in columns))
     for system, row in report.items():
         print(f"{system:12s}" + "".join(f"{row['all'].get(name, float('nan')):16.3f}" for name in columns))
@@ -86,7 +104,12 @@ def _farm(args: argparse.Namespace, pipeline: Pipeline) -> dict[str, Any]:
                 print(f"[{mark}] {q.id} {q.kind} {q.question} | 기대 {q.expect} | {o.answer}")
             elif not q.answerable and not o.refused:
                 print(f"[거절 못함] {q.id} {q.near_miss} {q.question} | {o.answer}")
-    return {"split": args.split, "n_questions": len(questions), "systems": report}
+    return {
+        "split": args.split,
+        "n_questions": len(questions),
+        "granularity": args.granularity or "profile",
+        "systems": report,
+    }
 
 
 def _latency(args: argparse.Namespace, pipeline: Pipeline) -> dict[str, Any]:
@@ -126,19 +149,6 @@ COMMANDS: dict[str, Callable[[argparse.Namespace, Pipeline], dict[str, Any]]] = 
     "latency": _latency,
     "refusal": _refusal,
 }
-
-
-def _text_reader(pipeline: Pipeline) -> Callable[[str, str], str]:
-    @cache
-    def text(scope_id: str, doc_id: str) -> str:
-        farm_id = scope_id.removeprefix("farm:") if scope_id.startswith("farm:") else None
-        for record in pipeline.views.get(Scope(farm_id=farm_id)).records.values():
-            document = record.document(doc_id)
-            if document is not None:
-                return document.text
-        return ""
-
-    return text
 
 
 if __name__ == "__main__":

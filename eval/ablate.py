@@ -6,7 +6,9 @@ reference's settings and nothing is tuned again, except where the name says so:
     no vector / bm25 / graph    weight 0, the rest renormalised (equal where nothing is left)
     uniform                     weights 1:1:1
     no guardrails, floor 10 %   the profile's weights without a box; every channel at least 0.1
-    one segment                 one setting for all questions, tuned on the tune part
+    no evidence signals         the rows as they are, whatever the channels found
+    one segment                 the default row for all questions, the evidence model as it is
+    best fixed                  one setting for all questions, tuned on the tune part
     hops 1 / 2 / 3              hop limit of every walk
     no relations                relation_share 0
     no dense seeds              dense_mass 0
@@ -24,8 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from eval.compare import Bench, Job, SeedResult, crossfitted
-from eval.datasets import load_sets
+from eval.compare import Bench, Job, SeedResult, benches, crossfitted
 from eval.metrics import MAIN, MEASURES
 from eval.space import RRF_K, Setting
 from eval.statistics import holm, paired_bootstrap
@@ -103,11 +104,9 @@ def smaller_part(part: TunePart, bench: Bench, share: float, seed: int) -> TuneP
 
 def run_ablate(job: Job, progress: Callable[[str], None] = print) -> dict[str, Any]:
     """All ablations on every index of the command."""
-    sets = load_sets(job.data, job.sets)
     report: dict[str, Any] = {"indexes": {}, "seeds": list(job.seeds), "mixed": job.mixed}
     report["reference"] = ADAPTIVE if job.adaptive else BEST_FIXED
-    for members in [sets] if job.mixed else [[s] for s in sets]:
-        bench = Bench(members, job)
+    for bench in benches(job):
         name = "+".join(bench.index.names)
         progress(f"{name}: 질문 {len(bench.set_of)}개")
         results = {seed: _one_seed(bench, seed) for seed in job.seeds}
@@ -120,10 +119,12 @@ def _one_seed(bench: Bench, seed: int) -> SeedResult:
     reference = settings_of(ADAPTIVE if bench.job.adaptive else BEST_FIXED, part, bench.runs, bench.job.adaptive)
     systems: dict[str, Sequence[Setting]] = {REFERENCE: reference}
     systems |= {name: [change(s) for s in reference] for name, change in changes().items()}
-    if bench.job.adaptive:
-        systems["one segment"] = settings_of(BEST_FIXED, part, bench.runs, None)
-    if bench.job.unguarded:
-        systems["no guardrails"] = list(bench.job.unguarded(part, bench.runs))
+    adaptive = bench.job.adaptive
+    if adaptive is not None:
+        systems["no evidence signals"] = adaptive.settings(part, bench.runs, evidence=False)
+        systems["one segment"] = adaptive.settings(part, bench.runs, segments=False)
+        systems["best fixed"] = settings_of(BEST_FIXED, part, bench.runs, None)
+        systems["no guardrails"] = adaptive.settings(part, bench.runs, rails=Guardrails())
     for share in TUNING_SHARES:
         cut = smaller_part(part, bench, share, seed)
         systems[f"tune {share:.0%}"] = settings_of(BEST_FIXED, cut, bench.runs, None)

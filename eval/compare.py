@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -28,10 +28,11 @@ from eval.datasets import DataSet, load_sets
 from eval.metrics import MAIN, MEASURES, per_question
 from eval.reading import read_set, reading_version, write_atomic
 from eval.runs import DEPTH, ChannelRuns, EvalIndex
-from eval.space import Ranker, Setting, Space, channel_runs, evaluate, ranking
+from eval.space import Ranker, Searched, SearchedIndex, Setting, Space, channel_runs, evaluate, ranking
 from eval.splits import SPLITS_DIR, groups_of, tune_mask
 from eval.statistics import holm, paired_bootstrap
 from eval.systems import ADAPTIVE, BEST_FIXED, FIXED, PEER, RIVALS, Adaptive, TunePart, settings_of
+from rag.errors import SettingsError
 from rag.schema import CHANNELS
 from rag.text import korean
 
@@ -40,13 +41,14 @@ SEEDS = (1, 2, 3, 4, 5)
 WORST = 20
 # A question type with fewer test questions is reported, not judged.
 LARGE_TYPE = 100
+FARM = "farm"
 
 
 @dataclass(frozen=True)
 class Job:
     """What one command compares."""
 
-    data: Path
+    data: Path | None
     sets: tuple[str, ...]
     mixed: bool
     systems: tuple[str, ...]
@@ -55,7 +57,7 @@ class Job:
     adaptive: Adaptive | None = None
     splits: Path = SPLITS_DIR
     timed: bool = False
-    unguarded: Adaptive | None = None
+    store: Path | None = None
     space: Space = field(default_factory=Space.default)
 
 
@@ -73,14 +75,17 @@ class Bench:
 
     def __init__(self, sets: Sequence[DataSet], job: Job) -> None:
         self.sets, self.job = list(sets), job
-        self.runs = open_runs(sets, job.cache)
-        self.index = self.runs.index
-        self.quality = evaluate(self.runs, job.space)
+        runs = open_runs(sets, job.cache)
+        self.runs: Searched = runs
+        self.index: SearchedIndex = runs.index
+        self._public = runs
+        self.quality = evaluate(runs, job.space)
         self.set_of = np.array([job.sets.index(q.set_name) for q in self.index.questions])
         self.groups = np.empty(len(self.set_of), np.int64)
         for number, group in enumerate(groups_of(self.index.questions)):
             self.groups[group] = number
-        self._ranker = Ranker(self.index.chunk_ids, self.index.gold)
+        self.gold: tuple[frozenset[int], ...] = runs.index.gold
+        self._ranker = Ranker(runs.index.chunk_ids, runs.index.gold)
         self._rankings: dict[tuple[Setting, int], npt.NDArray[np.int32]] = {}
         self._values: dict[tuple[Setting, ...], dict[str, Values]] = {}
         self._peer: npt.NDArray[np.int32] | None = None
@@ -100,24 +105,33 @@ class Bench:
     def measure(self, settings: tuple[Setting, ...]) -> dict[str, Values]:
         """Metric → value of every question under one setting each; no settings: the peer's ranking."""
         if settings not in self._values:
-            ids, questions = self.index.chunk_ids, self.index.questions
+            ids, questions = self._public.index.chunk_ids, self.index.questions
             ranked = [[ids[row] for row in rows[:DEPTH]] for rows in self.ranked(settings)]
             self._values[settings] = per_question([q.id for q in questions], [q.gold for q in questions], ranked)
         return self._values[settings]
 
-    def ranked(self, settings: tuple[Setting, ...]) -> list[npt.NDArray[np.int32]]:
+    def ranked(self, settings: tuple[Setting, ...]) -> Sequence[npt.NDArray[np.int32] | npt.NDArray[np.int64]]:
         """Ranked rows of every question; no settings: the peer's."""
         if not settings:
             return [rows[rows >= 0] for rows in self.peer()]
         return [self._ranked(setting, q) for q, setting in enumerate(settings)]
+
+    @property
+    def public_index(self) -> EvalIndex | None:
+        """The index whose stages can be timed by themselves; None for a store's."""
+        return self._public.index
 
     def peer(self) -> npt.NDArray[np.int32]:
         """The peer's ranking, from the cache where there is one."""
         if self._peer is None:
             from eval.peer import peer_rows
 
-            self._peer = peer_rows(self.runs, self.sets)
+            self._peer = peer_rows(self._public, self.sets)
         return self._peer
+
+    def items(self, rows: npt.NDArray[np.int32]) -> set[int]:
+        """What a channel's rows of one question stand for: passages, by their row."""
+        return set(rows.tolist())
 
     def _ranked(self, setting: Setting, question: int) -> npt.NDArray[np.int32]:
         key = (setting, question)
@@ -137,17 +151,35 @@ class SeedResult:
     settings: dict[str, tuple[Setting, ...]]
 
 
+def benches(job: Job) -> Iterator[Bench]:
+    """The indexes of a command, one after the other: one mixed, or one per set.
+
+    Raises:
+        SettingsError: a public set without a folder, or the farm set in a mixed index.
+    """
+    public = [name for name in job.sets if name != FARM]
+    if public and job.data is None:
+        raise SettingsError(f"세트 {', '.join(public)} 에는 --data DIR 이 필요합니다.")
+    if FARM in job.sets and job.mixed:
+        raise SettingsError("농장 세트는 저장소의 색인에서 재므로 섞을 수 없습니다. --mixed 를 빼 주세요.")
+    sets = load_sets(job.data, public) if job.data is not None and public else []
+    for members in [sets] if job.mixed else [[s] for s in sets]:
+        yield Bench(members, job)
+    if FARM in job.sets:
+        from eval.farm_bench import FarmBench
+
+        yield FarmBench(job)
+
+
 _SECTIONS = ("sets", "types", "rivals", "chosen", "worse", "errors", "hindsight", "weight_maps")
 
 
 def run_compare(job: Job, progress: Callable[[str], None] = print) -> dict[str, Any]:
     """All figures of one command."""
-    sets = load_sets(job.data, job.sets)
     report: dict[str, Any] = {section: {} for section in _SECTIONS}
     report |= {"tests": [], "seeds": list(job.seeds), "mixed": job.mixed, "target": _target(job.systems)}
     tables: dict[str, list[dict[str, dict[str, float]]]] = {}
-    for members in [sets] if job.mixed else [[s] for s in sets]:
-        bench = Bench(members, job)
+    for bench in benches(job):
         results = {seed: _one_seed(bench, seed) for seed in job.seeds}
         progress(f"{'+'.join(bench.index.names)}: 질문 {len(bench.set_of)}개, 문단 {len(bench.index.chunk_ids)}개")
         for name in bench.index.names:
@@ -178,8 +210,8 @@ def _add_index(report: dict[str, Any], bench: Bench, results: Mapping[int, SeedR
     """What is said about an index as a whole."""
     report["chosen"]["+".join(bench.index.names)] = _chosen(results)
     report["tests"] += _tests(bench, results, report["target"])
-    if bench.job.timed:
-        _add_times(report, bench, results[bench.job.seeds[0]])
+    if bench.job.timed and bench.public_index is not None:
+        _add_times(report, bench, bench.public_index, results[bench.job.seeds[0]])
 
 
 def _target(systems: Sequence[str]) -> str:
@@ -349,10 +381,10 @@ def error_classes(bench: Bench, result: SeedResult, target: str, name: str) -> d
     settings = result.settings[target]
     ranked = bench.ranked(settings)
     counts = {"gold": 0, "found": 0, "nowhere": 0, "one_channel": 0, "outvoted": 0}
-    for q in np.flatnonzero((bench.set_of == bench.job.sets.index(name)) & ~result.tune):
+    for q in np.flatnonzero((bench.set_of == bench.job.sets.index(name)) & ~result.tune).tolist():
         setting = settings[q] if settings else part.best_setting()
-        tops = [set(run.rows[q].tolist()) for run in channel_runs(bench.runs, setting.walk)]
-        for gold in bench.index.gold[q]:
+        tops = [bench.items(run.rows[q]) for run in channel_runs(bench.runs, setting.walk)]
+        for gold in bench.gold[q]:
             counts["gold"] += 1
             holders = sum(gold in top for top in tops)
             missed = ("nowhere", "one_channel", "outvoted", "outvoted")[holders]
@@ -378,12 +410,12 @@ def weight_map(bench: Bench, seed: int, name: str) -> list[list[float]]:
     return [[*(round(w, 2) for w in weights), round(value, 4)] for weights, value in rows]
 
 
-def _add_times(report: dict[str, Any], bench: Bench, result: SeedResult) -> None:
+def _add_times(report: dict[str, Any], bench: Bench, index: EvalIndex, result: SeedResult) -> None:
     """Stage times on this index, and what each system costs; the last index of the command stands."""
     from eval.timing import system_costs, time_stages
 
     part = TunePart(bench.job.space, bench.quality, result.tune, bench.set_of)
-    report["latency"] = time_stages(bench.index, korean(), part.best_walk())
+    report["latency"] = time_stages(index, korean(), part.best_walk())
     weights = {s: c[0].as_weights for s, c in result.settings.items() if c}
     report["cost_ms"] = system_costs(report["latency"], weights)
 
@@ -404,4 +436,4 @@ def save_report(path: Path, report: dict[str, Any]) -> None:
     write_atomic(path, (json.dumps(report, ensure_ascii=False, indent=1) + "\n").encode("utf-8"))
 
 
-DEFAULT_SYSTEMS = (*FIXED, BEST_FIXED, PEER)
+DEFAULT_SYSTEMS = (*FIXED, BEST_FIXED, ADAPTIVE, PEER)

@@ -2,6 +2,14 @@
 
 Recall@k of a question = share of its gold groups with a document among the first k distinct documents of the ranking.
 nDCG@10 and MRR count a document as relevant when it stands in any gold group; repeats of one document count once.
+
+Gold is a document, so a hit counts alike at every level (G1 sentences, G2 paragraph, G3 section): as its document, at
+the place of the document's first chunk. Two things that this hides are measured beside it. A coarse hit may be the right
+document and not the place: ``fact_in_reach`` is the share of questions whose expected facts all stand in the first
+``REACH`` characters of the ranking, the same amount of text at every level. And rankings are 10 chunks long, which
+fine chunks of one document fill sooner: ``documents`` is the mean number of distinct documents in them, ``characters``
+the mean length of the passages that the answerer reads (its first top_k).
+
 Unanswered questions stay in the average. An answer is right when it holds every expected fact
 (``eval.scoring.contains_expected``) in at most six sentences and 400 characters; an unanswerable question is right when
 it is refused.
@@ -13,6 +21,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from statistics import fmean
 from typing import Any
 
@@ -24,6 +33,8 @@ from rag.pipeline import Pipeline
 from rag.schema import Query, Result, Scope
 
 MAX_SENTENCES, MAX_CHARACTERS = 6, 400
+# About six G1, three G2 or one and a half G3.
+REACH = 1200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +49,26 @@ class Outcome:
     refused: bool
     answer: str
     verbatim: bool
+    in_reach: bool
+    documents: int
+    characters: int
 
 
 def documents_of(result: Result) -> list[str]:
     """Distinct documents of the ranking, best first."""
     return list(dict.fromkeys(item.chunk.doc_id for item in result.evidence))
+
+
+def reach_of(result: Result, characters: int = REACH) -> str:
+    """The first ``characters`` of the ranking's texts, each under its title and headings (which are not counted)."""
+    texts: list[str] = []
+    left = characters
+    for item in result.evidence:
+        if left <= 0:
+            break
+        texts += [item.chunk.title, item.chunk.section, item.chunk.text[:left]]
+        left -= len(item.chunk.text)
+    return "\n".join(texts)
 
 
 def recall_at(documents: Sequence[str], gold: Iterable[Sequence[str]], k: int) -> float:
@@ -81,11 +107,12 @@ def run_farm(
     for question in tqdm(questions, desc="질문", unit="개"):
         query = Query(text=question.question, scope=Scope(farm_id=question.farm), asked_at=question.asked_at)
         for result in pipeline.compare(query, systems):
-            found[result.system].append(_outcome(question, result, document_text))
+            found[result.system].append(outcome_of(question, result, document_text))
     return dict(found)
 
 
-def _outcome(question: Question, result: Result, document_text: Callable[[str, str], str]) -> Outcome:
+def outcome_of(question: Question, result: Result, document_text: Callable[[str, str], str]) -> Outcome:
+    """Score one result."""
     documents = documents_of(result)
     answer = result.answer
     short = len(answer.sentences) <= MAX_SENTENCES and len(answer.text) <= MAX_CHARACTERS
@@ -105,7 +132,25 @@ def _outcome(question: Question, result: Result, document_text: Callable[[str, s
             for s in answer.sentences
             for c in s.citations
         ),
+        in_reach=question.answerable and contains_expected(reach_of(result), question.expect),
+        documents=len(documents),
+        characters=sum(len(item.chunk.text) for item in result.evidence.items[: result.plan.top_k]),
     )
+
+
+def text_reader(pipeline: Pipeline) -> Callable[[str, str], str]:
+    """(scope id, document id) → stored text, "" for what is not on file."""
+
+    @cache
+    def text(scope_id: str, doc_id: str) -> str:
+        farm_id = scope_id.removeprefix("farm:") if scope_id.startswith("farm:") else None
+        for record in pipeline.views.get(Scope(farm_id=farm_id)).records.values():
+            document = record.document(doc_id)
+            if document is not None:
+                return document.text
+        return ""
+
+    return text
 
 
 def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:
@@ -120,9 +165,13 @@ def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:
             "mrr": round(fmean(o.mrr for o in answerable), 4),
             "expected_fact": round(fmean(o.expected for o in answerable), 4),
             "wrongly_refused": round(fmean(o.refused for o in answerable), 4),
+            "fact_in_reach": round(fmean(o.in_reach for o in answerable), 4),
         }
     if others:
         row["refused"] = round(fmean(o.refused for o in others), 4)
+    if outcomes:
+        row["documents"] = round(fmean(o.documents for o in outcomes), 2)
+        row["characters"] = round(fmean(o.characters for o in outcomes))
     row["citations_verbatim"] = round(fmean(o.verbatim for o in outcomes), 4) if outcomes else None
     return row
 

@@ -1,7 +1,8 @@
 """Latency of the query path on an index, warm: one warm-up, then repeats over a fixed sample of questions.
 
 Figures are medians and 95th percentiles over all counted calls, in milliseconds, and each stage's share of retrieval.
-``control`` = features + profile + policy + weighting + fusion; ``retrieval`` = everything before the answer.
+``control`` = features + profile + policy + weighting + fusion (and ``llm_weights`` where a model picks them);
+``retrieval`` = everything before the answer.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from rag.pipeline import Pipeline
 from rag.render import RETRIEVAL_STAGES
 from rag.schema import Query, Scope
 
-CONTROL_STAGES = ("features", "profile", "policy", "weighting", "fusion")
+CONTROL_STAGES = ("features", "profile", "policy", "llm_weights", "weighting", "fusion")
 
 
 def run_latency(pipeline: Pipeline, questions: Sequence[Question], *, repeats: int = 5) -> dict[str, Any]:

@@ -95,6 +95,10 @@ class ChannelRuns:
         """Known entities per question, an evidence signal."""
         return np.array([len(entities) for entities in self.index.entities], np.int32)
 
+    def word_counts(self) -> npt.NDArray[np.int32]:
+        """BM25 words per question, an evidence signal."""
+        return np.array([len(reading.tokens) for reading in self.index.readings], np.int32)
+
     def _dense_scores(self, question: int) -> Scores:
         scores: Scores = self.index.matrix @ self.index.question_vectors[question]
         return scores

@@ -21,14 +21,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
+from eval.datasets import SetQuestion
 from eval.reading import write_atomic
 from eval.runs import DEPTH, ChannelRuns, Run, walk_key
-from rag.schema import BM25, CHANNELS, GRAPH, VECTOR, Walk, Weights
+from rag.schema import BM25, CHANNELS, GRAPH, VECTOR, Segment, Walk, Weights
 
 Matrix = npt.NDArray[np.float64]
 Quality = npt.NDArray[np.float32]
@@ -208,7 +210,58 @@ def _block(runs: ChannelRuns, space: Space, walk: Walk, depth: int) -> Quality:
     return np.array(columns, np.float32).T
 
 
-def channel_runs(runs: ChannelRuns, walk: Walk) -> tuple[Run, ...]:
+class Asked(Protocol):
+    """A question's reading."""
+
+    @property
+    def segment(self) -> Segment:
+        """x(q)."""
+
+
+class SearchedIndex(Protocol):
+    """The questions of an index."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its sets."""
+
+    @property
+    def chunk_ids(self) -> tuple[str, ...]:
+        """Ids of its passages by row."""
+
+    @property
+    def questions(self) -> tuple[SetQuestion, ...]:
+        """In the order of the runs."""
+
+    @property
+    def readings(self) -> Sequence[Asked]:
+        """Their readings."""
+
+
+class Searched(Protocol):
+    """Runs of the three channels, of a public index or of the farm set."""
+
+    @property
+    def index(self) -> SearchedIndex:
+        """The index."""
+
+    def entity_counts(self) -> npt.NDArray[np.int32]:
+        """Known entities per question."""
+
+    def word_counts(self) -> npt.NDArray[np.int32]:
+        """BM25 words per question."""
+
+    def dense(self) -> Run:
+        """Dense search."""
+
+    def sparse(self) -> Run:
+        """BM25."""
+
+    def graph(self, walk: Walk) -> Run:
+        """The walk with one set of parameters."""
+
+
+def channel_runs(runs: Searched, walk: Walk) -> tuple[Run, ...]:
     """One run per channel, in the order of ``CHANNELS``."""
     by_name = {VECTOR: runs.dense(), BM25: runs.sparse(), GRAPH: runs.graph(walk)}
     return tuple(by_name[channel] for channel in CHANNELS)

@@ -3,7 +3,8 @@
 Generated from a fixed seed: unit vectors of 384 dimensions in a memory-mapped float32 matrix (as a snapshot keeps them);
 60 tokens a chunk from a Zipf law over 50,000 words; 8 mentions a chunk from a Zipf law over half as many entities as
 chunks; one typed relation per four entities. Figures are medians over questions with 3 entities and 8 words, after a
-warm-up, single-threaded where the environment says so (OMP_NUM_THREADS).
+warm-up, single-threaded where the environment says so (OMP_NUM_THREADS). ``vectors`` compares the vector backends on the
+same matrix (``eval.speed_vectors``); ``steps`` is the path of a question with the default ones.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from eval.speed_vectors import BACKENDS, measure_backends
 from eval.timing import StopWatch
 from rag.channels.walk import walk_scores
 from rag.lexicon import NAME
@@ -55,13 +57,29 @@ def make_vectors(rng: np.random.Generator, n_chunks: int, folder: Path) -> npt.N
     return mapped
 
 
-def run_speed(sizes: Sequence[int], n_questions: int, progress: Callable[[str], None] = print) -> dict[str, Any]:
-    """Medians and 95th percentiles per size and step."""
+def make_questions(seed: int, n: int) -> list[npt.NDArray[np.float32]]:
+    """Unit vectors."""
+    vectors = np.random.default_rng(seed).standard_normal((n, DIM), np.float32)
+    return list(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+
+
+def run_speed(
+    sizes: Sequence[int],
+    n_questions: int,
+    progress: Callable[[str], None] = print,
+    *,
+    backends: Sequence[str] = BACKENDS,
+    qdrant: tuple[str | None, str | None] = (None, None),
+) -> dict[str, Any]:
+    """Medians and 95th percentiles per size and step, and per vector backend; ``qdrant``: a server's address and key."""
     report: dict[str, Any] = {"questions": n_questions, "sizes": {}}
     for n_chunks in sizes:
         progress(f"문단 {n_chunks:,}개를 만드는 중…")
         with tempfile.TemporaryDirectory() as folder:
-            report["sizes"][str(n_chunks)] = _measure(n_chunks, n_questions, Path(folder))
+            row = report["sizes"][str(n_chunks)] = _measure(n_chunks, n_questions, Path(folder))
+            matrix = np.load(Path(folder) / "vectors.npy", mmap_mode="r")
+            asked = make_questions(n_chunks + 1, n_questions + 1)
+            row["vectors"] = measure_backends(matrix, asked, DEPTH, Path(folder), backends, qdrant, progress)
     return report
 
 

@@ -4,7 +4,8 @@
     baseline                dense + sparse 1:1, rrf_k 60
     uniform                 1:1:1, rrf_k 60
     best_fixed              the best setting of the whole search space on the tune part, for all questions
-    adaptive                the profile file of --profile, through its guardrails
+    adaptive                a profile table through its evidence model and guardrails: the file of --profile, or one
+                            tuned on the tune part (``eval.tune``)
     llamaindex              LlamaIndex's stock fusion (``eval.peer``)
 
 Fixed systems walk with the parameters that suit the graph channel alone best on the tune part, the strongest rival one
@@ -13,15 +14,18 @@ can name without looking at the test part. Objective on the tune part: mean nDCG
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
 from eval.reading import ASKED_AT
-from eval.runs import DEPTH, ChannelRuns
-from eval.space import Quality, Setting, Space, channel_runs
+from eval.runs import DEPTH
+from eval.signals import Signals, signal_matrix
+from eval.space import Quality, Searched, Setting, Space, channel_runs
+from rag.evidence import SIGNALS
 from rag.guardrails import apply_guardrails
 from rag.profile_table import ProfileTable
 from rag.schema import CHANNELS, GRAPH, Guardrails, Walk
@@ -82,16 +86,45 @@ def fixed_setting(system: str, walk: Walk) -> Setting:
     return Setting(tuple(weights[channel] for channel in CHANNELS), FIXED_RRF_K, DEPTH, walk)
 
 
-def profile_settings(table: ProfileTable, runs: ChannelRuns, rails: Guardrails | None = None) -> list[Setting]:
-    """Each question's setting by a profile file: segment → profile → guardrails over the channels that answered.
+class Adaptive:
+    """The product's way to a setting: segment → row → evidence model → guardrails over the channels that answered.
 
-    One depth serves all channels here; the profile's largest is taken. ``rails`` replace the profile's guardrails.
+    ``table_of`` gives the profile table for a tune part: a file's, whatever the part, or one tuned on it.
     """
-    index, found = runs.index, []
-    for question, reading in enumerate(index.readings):
+
+    def __init__(self, table_of: Callable[[TunePart, Searched], ProfileTable]) -> None:
+        self._table_of = table_of
+
+    def settings(
+        self,
+        part: TunePart,
+        runs: Searched,
+        *,
+        rails: Guardrails | None = None,
+        evidence: bool = True,
+        segments: bool = True,
+    ) -> list[Setting]:
+        """One setting per question. ``rails`` replace the rows'; ``evidence``, ``segments``: off for ablations."""
+        table = self._table_of(part, runs)
+        if not segments:
+            table = replace(table, segments={})
+        return profile_settings(table, runs, rails, evidence=evidence)
+
+
+def profile_settings(
+    table: ProfileTable, runs: Searched, rails: Guardrails | None = None, *, evidence: bool = True
+) -> list[Setting]:
+    """Each question's setting by a profile table. One depth serves all channels here; the row's largest is taken."""
+    model = table.evidence(ASKED_AT.date()) if evidence else None
+    signals = signal_table(runs) if model is not None else None
+    found = []
+    for question, reading in enumerate(runs.index.readings):
         profile, _ = table.lookup(reading.segment, ASKED_AT.date())
         answered = channel_runs(runs, profile.walk)
-        alive = frozenset(c for c, run in zip(CHANNELS, answered, strict=True) if run.rows[question, 0] >= 0)
+        alive = frozenset(c for c, run in zip(CHANNELS, answered, strict=True) if (run.rows[question] >= 0).any())
+        if model is not None and signals is not None:
+            arm, _ = model.choose(dict(zip(SIGNALS, signals(profile.walk)[question].tolist(), strict=True)))
+            profile = model.with_arm(profile, arm)
         steps = apply_guardrails(
             profile.weights, profile.previous_weights, rails or profile.guardrails, alive, table.default.weights
         )
@@ -100,15 +133,22 @@ def profile_settings(table: ProfileTable, runs: ChannelRuns, rails: Guardrails |
     return found
 
 
-def settings_of(system: str, part: TunePart, runs: ChannelRuns, adaptive: Adaptive | None) -> list[Setting]:
+def signal_table(runs: Searched) -> Callable[[Walk], Signals]:
+    """Signals of all questions by walk, computed when first asked for."""
+    entities, words = runs.entity_counts().tolist(), runs.word_counts().tolist()
+
+    @cache
+    def signals(walk: Walk) -> Signals:
+        return signal_matrix(channel_runs(runs, walk), entities, words)
+
+    return signals
+
+
+def settings_of(system: str, part: TunePart, runs: Searched, adaptive: Adaptive | None) -> list[Setting]:
     """One setting per question of the index. ``adaptive`` chooses for the system of that name."""
     if system == ADAPTIVE:
         if adaptive is None:
             raise ValueError("adaptive needs a profile")
-        return list(adaptive(part, runs))
+        return adaptive.settings(part, runs)
     one = part.best_setting() if system == BEST_FIXED else fixed_setting(system, part.best_walk())
     return [one] * len(runs.index.questions)
-
-
-# Chooses a setting per question from the tune part; a profile file ignores the tune part, the tuner fits on it.
-Adaptive = Callable[[TunePart, ChannelRuns], Sequence[Setting]]

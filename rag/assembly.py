@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
 
@@ -19,13 +21,15 @@ from rag.fusion_retriever import Planned, ProfileFusionRetriever
 from rag.llm import LocalModel
 from rag.pipeline import Pipeline
 from rag.profile_table import load_or_builtin
-from rag.schema import PUBLIC, Query, Scope, farm_scope
+from rag.schema import PUBLIC, Effort, Level, Query, Scope, farm_scope
 from rag.settings import ROOT, Settings
+from rag.stores.record import SCHEMA_VERSION
 from rag.stores.sync import ScopeVectors, VectorBackend
 from rag.stores.view import Views
 from rag.text import TOKENIZER_VERSION, korean
 from rag.tracing import Recorder
 from rag.weighting import ADAPTIVE
+from rag.weighting_llm import LlmWeighting
 
 
 @lru_cache(maxsize=2)
@@ -79,43 +83,58 @@ def _levels_file(settings: Settings) -> Path:
     return beside if beside.exists() else ROOT / "profiles" / "answering.v1.json"
 
 
-def build_pipeline(settings: Settings, channels: tuple[Channel, ...] | None = None) -> Pipeline:
-    """Everything wired. ``channels`` replaces the default three.
+def build_pipeline(
+    settings: Settings,
+    channels: tuple[Channel, ...] | None = None,
+    *,
+    granularity: Mapping[Effort, Level] | None = None,
+    extractive: bool = False,
+) -> Pipeline:
+    """Everything wired. ``channels`` replaces the default three, ``granularity`` the profile file's per effort.
+
+    ``extractive`` keeps a configured model from writing answers; it still picks weights for ``llm_weights``.
 
     Raises:
         RagError: encoder or calibration cannot be loaded.
         IndexMismatch: an index on disk was built by other components.
     """
     embedder = load_embedder(settings.embedder, settings.embedder_threads)
+    table, banner = load_or_builtin(settings.profiles)
+    if not settings.evidence_control:
+        table = replace(table, evidence_model=None)
+    if granularity is not None:
+        rules = {effort: replace(rule, granularity=granularity[effort]) for effort, rule in table.effort.items()}
+        table = replace(table, effort=rules)
     views = Views(
         settings.store,
         {
             "embedder": embedder.model_name,
             "tokenizer": TOKENIZER_VERSION,
             "lexicon": korean().lexicon.digest,
+            "schema": SCHEMA_VERSION,
         },
+        warm={"G2", *(rule.granularity for rule in table.effort.values())},  # names in questions are read off G2
     )
-    table, banner = load_or_builtin(settings.profiles)
     calibration = load_calibration(_levels_file(settings), embedder.model_name)
-    llm = None
+    llm, llm_weighting = None, None
     if settings.model is not None:
         model = local_model(settings.model, settings.n_ctx, settings.n_threads, settings.n_gpu_layers)
-        llm = LlmAnswerer(model, max_tokens=settings.max_answer_tokens, timeout_s=settings.generation_timeout_s)
+        llm_weighting = LlmWeighting(model, timeout_s=settings.generation_timeout_s)
+        if not extractive:
+            llm = LlmAnswerer(model, max_tokens=settings.max_answer_tokens, timeout_s=settings.generation_timeout_s)
     chosen = channels or (vector_channel(settings, views), Bm25Channel(views), GraphChannel(views))
 
     def default_plan(text: str) -> Planned:
         query = Query(text=text, scope=Scope(), asked_at=settings.now())
         understood = pipeline.understand(query, Recorder())
-        return Planned(
-            plan=understood.plan, profile=understood.profile, fallback=table.default.weights, system=ADAPTIVE
-        )
+        return pipeline.planned(understood, ADAPTIVE)
 
     pipeline = Pipeline(
         korean=korean(),
         embedder=embedder,
         views=views,
         table=table,
-        retriever=ProfileFusionRetriever(chosen, views, default_plan),
+        retriever=ProfileFusionRetriever(chosen, views, default_plan, llm_weighting),
         extractive=ExtractiveAnswerer(calibration),
         citation_threshold=calibration.citation_threshold,
         llm=llm,

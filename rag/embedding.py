@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -131,11 +131,11 @@ class EmbeddingCache:
         """Take over vectors that are known from elsewhere (a record that is being rebuilt)."""
         self._vectors.update((text_key(text), vector) for text, vector in zip(texts, vectors, strict=True))
 
-    def save(self, folder: Path, keep: Sequence[bytes]) -> Path:
-        """Write the vectors of ``keep`` as one shard, sorted by key so that equal content gives equal bytes."""
+    def save(self, folder: Path, keep: Collection[bytes], *, part: str = "") -> Path:
+        """Write the vectors of ``keep`` as the shard ``part``, sorted by key so that equal content gives equal bytes."""
         folder.mkdir(parents=True, exist_ok=True)
         wanted = sorted({key for key in keep if key in self._vectors})
-        path = folder / f"{self._slug}.npz"
+        path = folder / f"{self._slug}{part}.npz"
         with path.open("wb") as out:
             np.savez(
                 out,

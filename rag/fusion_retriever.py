@@ -10,8 +10,9 @@ policy.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.llms import MockLLM
@@ -19,6 +20,9 @@ from llama_index.core.retrievers import QueryFusionRetriever
 from llama_index.core.schema import NodeRelationship, NodeWithScore, QueryBundle, RelatedNodeInfo, TextNode
 
 from rag.channels.base import Channel, run_channels
+from rag.channels.roll_up import roll_up
+from rag.errors import SettingsError
+from rag.evidence import EvidenceModel
 from rag.fusion import fuse
 from rag.schema import (
     ChannelResult,
@@ -31,7 +35,8 @@ from rag.schema import (
 )
 from rag.stores.view import Views
 from rag.tracing import Recorder
-from rag.weighting import explain_weights, rrf_k_for, weights_for
+from rag.weighting import ADAPTIVE, LLM_WEIGHTS, explain_weights, rrf_k_for, weights_for
+from rag.weighting_llm import LlmWeighting
 
 # Rankings are shown and measured at least this long.
 MIN_RANKING = 10
@@ -39,12 +44,18 @@ MIN_RANKING = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """A plan with what decides its weights."""
+    """A plan with what decides its weights.
+
+    ``picked``: by the language model, for ``llm_weights`` only; ``evidence``: may move the row's weights, for
+    ``adaptive`` only.
+    """
 
     plan: RetrievalPlan
     profile: Profile
     fallback: Weights
     system: str
+    picked: Weights | None = None
+    evidence: EvidenceModel | None = None
 
 
 @dataclass
@@ -73,16 +84,50 @@ class _ChannelRetriever(BaseRetriever):
 class ProfileFusionRetriever(QueryFusionRetriever):
     """Runs the channels of a plan and fuses them with the profile's weights."""
 
-    def __init__(self, channels: Sequence[Channel], views: Views, default_plan: Callable[[str], Planned]) -> None:
+    def __init__(
+        self,
+        channels: Sequence[Channel],
+        views: Views,
+        default_plan: Callable[[str], Planned],
+        llm_weighting: LlmWeighting | None = None,
+    ) -> None:
         super().__init__([_ChannelRetriever() for _ in channels], llm=MockLLM(), num_queries=1, use_async=False)
         self._channels = tuple(channels)
         self._views = views
         self._default_plan = default_plan
+        self.llm_weighting = llm_weighting
+
+    def pick_weights(
+        self,
+        planned: Planned,
+        recorder: Recorder,
+        *,
+        cancel: threading.Event | None = None,
+        on_queue: Callable[[int], None] | None = None,
+    ) -> Planned:
+        """``planned`` with the weights of the language model where its system wants them; before retrieval.
+
+        Raises:
+            SettingsError: ``llm_weights`` without a model.
+        """
+        if planned.system != LLM_WEIGHTS or planned.picked is not None:
+            return planned
+        if self.llm_weighting is None:
+            raise SettingsError(
+                f"방식 '{LLM_WEIGHTS}' 에는 언어 모델이 있어야 합니다. onsil.toml 의 model 에 GGUF 파일을 적거나 "
+                "'--model FILE' 을 주거나, 다른 방식을 고르세요."
+            )
+        with recorder.span(LLM_WEIGHTS):
+            found = self.llm_weighting.pick(planned.plan.queries[0].text, cancel=cancel, on_queue=on_queue)
+        recorder.decide(found.decision.stage, found.decision.what, found.decision.why, **found.decision.data)
+        return replace(planned, picked=found.weights)
 
     def run(self, plan: RetrievalPlan, recorder: Recorder) -> tuple[ChannelResult, ...]:
-        """Run all channels of the plan, also those with weight 0: the comparison reads them."""
+        """Run all channels of the plan, also those with weight 0: the comparison reads them. Hits are of its level."""
         with recorder.span("retrieval"):
-            return run_channels(self._channels, plan, recorder)
+            results = run_channels(self._channels, plan, recorder)
+            view = self._views.get(plan.scope)
+            return tuple(roll_up(result, view, plan) for result in results)
 
     def fuse_results(self, planned: Planned, results: tuple[ChannelResult, ...], recorder: Recorder) -> Retrieved:
         """Weights for ``planned.system`` and the fused ranking, scope-checked.
@@ -90,16 +135,20 @@ class ProfileFusionRetriever(QueryFusionRetriever):
         Raises:
             ScopeViolation: a chunk outside the visible scopes came back.
         """
-        plan = planned.plan
+        plan, profile = planned.plan, planned.profile
         with recorder.span("weighting"):
-            steps = weights_for(planned.system, planned.profile, results, planned.fallback)
-            for decision in explain_weights(planned.system, planned.profile, results, steps):
+            if planned.evidence is not None and planned.system == ADAPTIVE:
+                move = planned.evidence.move(profile, results, plan.queries[0])
+                profile = move.profile
+                recorder.decide(move.decision.stage, move.decision.what, move.decision.why, **move.decision.data)
+            steps = weights_for(planned.system, profile, results, planned.fallback, picked=planned.picked)
+            for decision in explain_weights(planned.system, profile, results, steps):
                 recorder.decide(decision.stage, decision.what, decision.why, **decision.data)
         with recorder.span("fusion"):
             fused = fuse(
                 results,
                 steps.final,
-                rrf_k_for(planned.system, planned.profile),
+                rrf_k_for(planned.system, profile),
                 limit=max(MIN_RANKING, plan.top_k),
             )
         with recorder.span("evidence"):
@@ -113,6 +162,7 @@ class ProfileFusionRetriever(QueryFusionRetriever):
 
     def retrieve_plan(self, planned: Planned, recorder: Recorder) -> Retrieved:
         """The one retrieval function: channels, weights, fusion."""
+        planned = self.pick_weights(planned, recorder)
         return self.fuse_results(planned, self.run(planned.plan, recorder), recorder)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:

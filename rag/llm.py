@@ -14,24 +14,34 @@ from __future__ import annotations
 
 import codecs
 import ctypes
-import itertools
+import re
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rag.errors import GenerationError
 
 Message = Mapping[str, str]
+Finish = Literal["stop", "length"]
 
 # Prompt tokens per decode call. Measured with a 0.5B model on 2 cores, 32 costs about a tenth over 256, and a cancel
 # waits for 32 tokens only.
 PROMPT_STEP = 32
 # Seconds between two looks at ``cancel`` while waiting for a turn.
 POLL_S = 0.05
+
+# Control tokens open with < or [ and a Latin letter, slash, underscore or (full-width) bar: <|im_start|>, <s>, </s>,
+# <start_of_turn>, [INST], [|user|], <｜User｜>. "근거" delimits evidence in our prompts. "EC <1.5" and "[1]" stay.
+_OPENING = re.compile(r"[<\[](?=[A-Za-z/_|｜]|근거)")
+
+
+def neutralise(text: str) -> str:
+    """``text`` with a space after each bracket that could open a control token: ``<|im_end|>`` → ``< |im_end|>``."""
+    return _OPENING.sub(r"\g<0> ", text)
 
 
 class Turns:
@@ -182,6 +192,10 @@ class _Gguf:
                 return buffer.raw[:written]
             size = -written
 
+    def grammar(self, gbnf: str | None) -> Any:
+        """What ``generate`` takes as grammar."""
+        return None if gbnf is None else self._api.LlamaGrammar.from_string(gbnf, verbose=False)
+
     def is_end(self, token: int) -> bool:
         """True for every token that ends a turn (a GGUF may name more than its end-of-sequence token)."""
         return bool(self._api.llama_vocab_is_eog(self._vocab, token))
@@ -237,15 +251,19 @@ class LocalModel:
         max_tokens: int,
         temperature: float = 0.0,
         stop: Sequence[str] = (),
+        grammar: str | None = None,
         cancel: threading.Event | None = None,
         timeout_s: float,
         on_queue: Callable[[int], None] | None = None,
+        on_finish: Callable[[Finish], None] | None = None,
     ) -> Generator[str, None, None]:
         """Generate the next turn, piece by piece, in whole characters.
 
         Nothing happens before the first piece is asked for. From then on the caller holds a place in the queue until
         the iterator is exhausted or closed: wrap it in ``contextlib.closing`` if it may be left early. A cancelled
         stream just ends. ``timeout_s`` counts from the start of the turn, so a full queue never shortens an answer.
+        ``grammar`` (GBNF) limits what may be said. ``on_finish`` hears "stop" when the model ended its turn, "length"
+        when ``max_tokens`` cut it off, and nothing when a stop string, a cancel or an error ended the stream.
 
         Raises:
             GenerationError: the model cannot be opened, prompt and ``max_tokens`` do not fit the context, time is up,
@@ -261,13 +279,25 @@ class LocalModel:
             if not granted:
                 return
             tokens = self._tokens(
-                prompt, max_tokens=max_tokens, temperature=temperature, stopped=_stop_check(cancel, timeout_s)
+                prompt,
+                max_tokens=max_tokens,
+                temperature=temperature,
+                grammar=grammar,
+                stopped=_stop_check(cancel, timeout_s),
+                on_finish=on_finish or (lambda reason: None),
             )
             with closing(tokens):
                 yield from whole_text(map(self._gguf().piece, tokens), stop)
 
     def _tokens(
-        self, prompt: Sequence[int], *, max_tokens: int, temperature: float, stopped: Callable[[], bool]
+        self,
+        prompt: Sequence[int],
+        *,
+        max_tokens: int,
+        temperature: float,
+        grammar: str | None,
+        stopped: Callable[[], bool],
+        on_finish: Callable[[Finish], None],
     ) -> Generator[int, None, None]:
         """The sampling loop, and the place to look at probabilities. ``generate`` samples only when asked for more."""
         gguf = self._gguf()
@@ -281,12 +311,16 @@ class LocalModel:
                 gguf.llama.eval(step)
             if stopped():
                 return
-            sampled = gguf.llama.generate(last, temp=temperature, reset=False)
-            for token in itertools.islice(sampled, max_tokens):
+            sampled = gguf.llama.generate(last, temp=temperature, reset=False, grammar=gguf.grammar(grammar))
+            for number, token in enumerate(sampled, start=1):
                 if gguf.is_end(token):
+                    on_finish("stop")
                     return
                 yield token
                 if stopped():
+                    return
+                if number == max_tokens:
+                    on_finish("length")
                     return
         except RuntimeError as error:
             raise GenerationError(

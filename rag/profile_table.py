@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from rag.errors import ProfileError
+from rag.evidence import Arm, EvidenceModel
 from rag.guardrails import check_feasible
 from rag.schema import (
     BM25,
@@ -63,6 +64,8 @@ WALK_KEYS = tuple(field.name for field in fields(Walk))
 GUARDRAIL_KEYS = tuple(field.name for field in fields(Guardrails))
 QUALITY_KEYS = tuple(field.name for field in fields(Quality))
 EFFORT_KEYS = tuple(field.name for field in fields(EffortRule))
+EVIDENCE_KEYS = ("scale", "arms", "quality")
+ARM_KEYS = tuple(field.name for field in fields(Arm))
 
 _SEGMENTS = cast("tuple[Segment, ...]", tuple(itertools.product(*MATCH_VALUES.values())))
 _MERGED = {"depth": CHANNEL_KEYS, "walk": WALK_KEYS, "guardrails": GUARDRAIL_KEYS}
@@ -91,7 +94,7 @@ _BUILTIN: Mapping[str, Any] = {
 class ProfileTable:
     """The profiles in force. ``rows`` as written; ``segments`` the same rows by full 4-tuple, winners only.
 
-    ``min_queries``: smallest ``quality.n_queries`` of a tuned row; ``evidence_model``: raw JSON, read elsewhere.
+    ``min_queries``: smallest ``quality.n_queries`` of a tuned row or evidence model.
     """
 
     version: str
@@ -100,7 +103,15 @@ class ProfileTable:
     rows: tuple[Profile, ...]
     segments: Mapping[Segment, Profile]
     effort: Mapping[Effort, EffortRule]
-    evidence_model: Mapping[str, Any] | None = None
+    evidence_model: EvidenceModel | None = None
+    evidence_quality: Quality | None = None
+
+    def evidence(self, today: date) -> EvidenceModel | None:
+        """The evidence model, where there is one that its quality lets into force on ``today``."""
+        quality = self.evidence_quality
+        expired = quality is not None and quality.valid_until is not None and quality.valid_until < today
+        few = quality is not None and quality.tuned_on != HAND and quality.n_queries < self.min_queries
+        return None if expired or few else self.evidence_model
 
     def lookup(self, segment: Segment, today: date) -> tuple[Profile, str]:
         """The profile for x(q) on ``today``, and why (Korean). Never raises: what is unknown gets the default."""
@@ -157,6 +168,7 @@ def parse(raw: Any) -> ProfileTable:
     table = _object(raw, "맨 바깥", TABLE_KEYS, required=("version", "default"))
     base = _inherit(_BUILTIN["default"], _object(table["default"], "default", DEFAULT_KEYS), "default")
     rows = _rows(table.get("segments", []), base)
+    evidence, evidence_quality = _evidence_model(table.get("evidence_model"))
     return ProfileTable(
         version=_text(table["version"], "version"),
         min_queries=_integer(table.get("min_queries", _BUILTIN["min_queries"]), "min_queries", 0),
@@ -164,7 +176,8 @@ def parse(raw: Any) -> ProfileTable:
         rows=rows,
         segments=_by_segment(rows),
         effort=_effort(table.get("effort", {})),
-        evidence_model=_evidence_model(table.get("evidence_model")),
+        evidence_model=evidence,
+        evidence_quality=evidence_quality,
     )
 
 
@@ -335,10 +348,46 @@ def _effort_rule(raw: Any, where: str) -> EffortRule:
     return EffortRule(granularity=level, top_k=_integer(rule["top_k"], f"{where}.top_k", 1, MAX_TOP_K))
 
 
-def _evidence_model(raw: Any) -> Mapping[str, Any] | None:
-    if raw is None or isinstance(raw, dict):
-        return raw
-    raise ProfileError(f"evidence_model: {raw!r} 은(는) 묶음이 아닙니다. {{ }} 로 적거나 빼 주세요.")
+def _evidence_model(raw: Any) -> tuple[EvidenceModel | None, Quality | None]:
+    if raw is None:
+        return None, None
+    model = _object(raw, "evidence_model", EVIDENCE_KEYS, required=EVIDENCE_KEYS)
+    arms = model["arms"]
+    if not isinstance(arms, list):
+        raise ProfileError(f"evidence_model.arms: {arms!r} 은(는) 목록이 아닙니다. [ ] 안에 갈래를 적어 주세요.")
+    return EvidenceModel(
+        scale={name: _scale(pair, f"evidence_model.scale.{name}") for name, pair in _named(model["scale"]).items()},
+        arms=tuple(_arm(arm, f"evidence_model.arms[{i}]") for i, arm in enumerate(arms)),
+    ), _quality(model["quality"], "evidence_model.quality")
+
+
+def _named(raw: Any) -> Mapping[str, Any]:
+    if not isinstance(raw, dict):
+        raise ProfileError(f"evidence_model: {raw!r} 은(는) 묶음이 아닙니다. {{ }} 로 적어 주세요.")
+    return raw
+
+
+def _scale(raw: Any, where: str) -> tuple[float, float]:
+    if not isinstance(raw, list) or len(raw) != 2:
+        raise ProfileError(f"{where}: {raw!r} 은(는) [평균, 표준편차] 가 아닙니다.")
+    mean, deviation = _number(raw[0], where), _number(raw[1], where)
+    if deviation <= 0:
+        raise ProfileError(f"{where}: 표준편차 {deviation} 은(는) 0보다 커야 합니다.")
+    return mean, deviation
+
+
+def _arm(raw: Any, where: str) -> Arm:
+    arm = _object(raw, where, ARM_KEYS, required=("id", "bias", "coefficients"))
+    rrf_k = _optional(arm.get("rrf_k"), f"{where}.rrf_k", _integer)
+    if rrf_k is not None and not 1 <= rrf_k <= 1000:
+        raise ProfileError(f"{where}.rrf_k = {rrf_k} 은(는) 1~1000 이어야 합니다.")
+    return Arm(
+        id=_text(arm["id"], f"{where}.id"),
+        weights=_optional(arm.get("weights"), f"{where}.weights", _weights),
+        rrf_k=rrf_k,
+        bias=_number(arm["bias"], f"{where}.bias"),
+        coefficients={n: _number(c, f"{where}.coefficients.{n}") for n, c in _named(arm["coefficients"]).items()},
+    )
 
 
 # JSON values

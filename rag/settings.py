@@ -47,6 +47,8 @@ class Settings(BaseSettings):
     qdrant_api_key: str | None = None
     channel_timeout_s: float = Field(default=3.0, gt=0, le=60)
 
+    evidence_control: bool = True
+
     model: Path | None = None
     n_ctx: int = Field(default=4096, ge=512, le=131072)
     n_threads: int = Field(default=2, ge=1, le=256)

@@ -78,6 +78,17 @@ def test_another_model_s_vectors_are_not_read(fake: CountingEmbedder, tmp_path: 
     assert len(cache_in(tmp_path)) == 2
 
 
+def test_shards_of_one_folder_are_read_together(fake: CountingEmbedder, tmp_path: Path) -> None:
+    cache = cache_in()
+    fresh = cache.encode(TEXTS, fake)  # type: ignore[arg-type]
+    one = cache.save(tmp_path, {text_key(TEXTS[0])})
+    other = cache.save(tmp_path, {text_key(TEXTS[1])}, part="-levels")
+    assert one != other
+    fake.asked.clear()
+    assert cache_in(tmp_path).encode(TEXTS, fake).tobytes() == fresh.tobytes()  # type: ignore[arg-type]
+    assert fake.asked == []
+
+
 def test_equal_content_gives_equal_bytes(fake: CountingEmbedder, tmp_path: Path) -> None:
     keys = [text_key(text) for text in TEXTS]
     one, two = cache_in(), cache_in()

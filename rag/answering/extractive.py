@@ -253,7 +253,7 @@ def rank_sentences(asked: Asked, items: Sequence[Evidence]) -> list[_Scored]:
             - HOUSE * _other_house(asked, candidate)
             + MONTH * (monthly and _month_row(asked, candidate))
             + FIGURE * (figure is not None and bool(figure.search(candidate.text))),
-            spoken_row(LIST_NUMBER.sub("", candidate.text), asked.features.keywords),
+            spoken_row(LIST_NUMBER.sub("", candidate.text), asked.features.terms),
         )
         for (place, candidate), cosine in zip(pairs, cosines, strict=True)
     ]
@@ -263,7 +263,7 @@ def _month_row(asked: Asked, candidate: Candidate) -> bool:
     """Whether a sentence is the row of a whole month that has a column the question asks for."""
     whole = candidate.chunk.kind in MONTHLY_KINDS and "주차: " not in candidate.text
     return whole and any(
-        _asked_for(cell.partition(": ")[0], asked.features.keywords) for cell in _CELL_BREAK.split(candidate.text)
+        _asked_for(cell.partition(": ")[0], asked.features.terms) for cell in _CELL_BREAK.split(candidate.text)
     )
 
 
@@ -283,7 +283,7 @@ def _cosines(asked: Asked, candidates: Sequence[Candidate]) -> npt.NDArray[np.fl
 def word_weights(asked: Asked) -> dict[str, float]:
     """Question word → idf; a word that no document holds weighs most."""
     unseen = math.log(1 + (len(asked.view.levels["G2"].chunk_ids) + 0.5) / 0.5)
-    words = (*asked.features.keywords, *(record_words(asked.features.keywords) if asked.record else ()))
+    words = (*asked.features.terms, *(record_words(asked.features.terms) if asked.record else ()))
     return {token: asked.view.idf.get(token, unseen) for token in words}
 
 
@@ -321,8 +321,7 @@ Aspect = Callable[[ChunkRecord, str], bool]
 
 def _periods(asked: Asked) -> list[tuple[str, str]]:
     """First and last day (ISO) of the periods a question names."""
-    pairs = (value.split("/") for value in dict.fromkeys(asked.features.values("date")))
-    return [(first, last) for first, last in pairs]
+    return [(first.isoformat(), last.isoformat()) for first, last in dict.fromkeys(asked.features.periods)]
 
 
 def aspects_of(asked: Asked) -> list[Aspect]:

@@ -1,6 +1,11 @@
-"""Keyword search: BM25 over Kiwi content morphemes, statistics exact for what the asker may see."""
+"""Keyword search: BM25 over Kiwi content morphemes, statistics exact for what the asker may see.
+
+score(d) = Σ BM25(t, d) over the question's tokens + Σ weight × BM25(t, d) over its expansions that are none of them.
+"""
 
 from __future__ import annotations
+
+import numpy as np
 
 from rag.channels.base import Found
 from rag.channels.vector import hits_of
@@ -22,5 +27,8 @@ class Bm25Channel:
         view = self._views.get(plan.scope)
         level = view.levels[plan.granularity]
         scores = level.bm25.scores(query.tokens)
+        for word, weight in query.expansions:
+            if word not in query.tokens:
+                scores = scores + np.float32(weight) * level.bm25.scores((word,))
         rows = top_rows(scores, plan.depth[BM25], above=0.0, mask=view.mask(plan.granularity, plan.filters))
         return Found(hits=hits_of(level.chunk_ids, level.scope_of, rows, scores))

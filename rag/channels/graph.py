@@ -32,16 +32,17 @@ class GraphChannel:
         view = self._views.get(plan.scope)
         level = view.levels[plan.granularity]
         similarities = None if query.vector is None else level.similarities(query.vector)
-        scores = walk_scores(level.graph, query.entities, similarities, plan.walk)
+        scores = walk_scores(level.graph, query.entities, similarities, plan.walk, query.expansions)
         mask = view.mask(plan.granularity, plan.filters)
         rows = top_rows(scores.astype(np.float32), plan.depth[GRAPH], above=-np.inf, mask=mask)
+        named = (*query.entities, *(word for word, _ in query.expansions if word not in query.entities))
         note = "질문 벡터 없이 개체에서만 걸었습니다." if query.vector is None else None
         return Found(
             hits=hits_of(level.chunk_ids, level.scope_of, rows, scores),
             paths=tuple(
                 path
                 for row in rows[:_PATHS]
-                if (path := best_path(level.graph, query.entities, row, level.chunk_ids[row])) is not None
+                if (path := best_path(level.graph, named, row, level.chunk_ids[row])) is not None
             ),
             note=note,
         )

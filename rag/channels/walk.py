@@ -64,12 +64,19 @@ class WalkGraph(Protocol):
         """Rᵀ, shape (entities, entities)."""
 
 
-def walk_scores(graph: WalkGraph, entities: Sequence[str], similarities: Similarities | None, params: Walk) -> Mass:
+def walk_scores(
+    graph: WalkGraph,
+    entities: Sequence[str],
+    similarities: Similarities | None,
+    params: Walk,
+    extra: Sequence[tuple[str, float]] = (),
+) -> Mass:
     """Score of every chunk, shape (n_chunks,); −inf where the walk never came. Pure.
 
-    ``similarities`` are cosines of all chunks with the question, or None: entity seeds alone.
+    ``similarities`` are cosines of all chunks with the question, or None: entity seeds alone. ``extra``: further
+    entities with a weight in (0, 1), see :func:`seeds`.
     """
-    mass = walk_mass(graph, seeds(graph, entities, similarities, params), similarities, params)
+    mass = walk_mass(graph, seeds(graph, entities, similarities, params, extra), similarities, params)
     return final_scores(mass, similarities, params.dense_share)
 
 
@@ -100,10 +107,20 @@ def walk_mass(graph: WalkGraph, start: tuple[Mass, Mass], similarities: Similari
 
 
 def seeds(
-    graph: WalkGraph, entities: Sequence[str], similarities: Similarities | None, params: Walk
+    graph: WalkGraph,
+    entities: Sequence[str],
+    similarities: Similarities | None,
+    params: Walk,
+    extra: Sequence[tuple[str, float]] = (),
 ) -> tuple[Mass, Mass]:
-    """Restart masses (chunks, entities), summing to 1 together; both all zero when there is no seed at all."""
+    """Restart masses (chunks, entities), summing to 1 together; both all zero when there is no seed at all.
+
+    ``extra`` entities that are not among ``entities`` weigh weight × idf before e₀ is normalised.
+    """
     entity = np.zeros(len(graph.idf))
+    for name, weight in extra:
+        if name in graph.number:
+            entity[graph.number[name]] = weight * graph.idf[graph.number[name]]
     for name in entities:
         if name in graph.number:
             entity[graph.number[name]] = graph.idf[graph.number[name]]

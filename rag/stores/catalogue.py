@@ -6,12 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 
+from rag.schema import PUBLIC, DocFilter
 from rag.stores.snapshot import DocumentFacts
 
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """Values on file. ``version`` changes with the documents."""
+    """Values on file. ``version`` changes with the documents.
+
+    ``dates`` are those that a question about records can mean: a farm's own, without a farm the public ones.
+    """
 
     version: str
     authors: frozenset[str]
@@ -19,20 +23,48 @@ class Catalogue:
     houses: frozenset[str]
     crops: frozenset[str]
     dates: tuple[date, ...]
+    formats: frozenset[str] = frozenset()
+    documents: tuple[DocumentFacts, ...] = ()
 
     @staticmethod
     def of(documents: Iterable[DocumentFacts], version: str) -> Catalogue:
         """The catalogue of a view's documents."""
-        listed = list(documents)
+        listed = tuple(documents)
+        own = [d for d in listed if d.scope_id != PUBLIC] or listed
         return Catalogue(
             version,
             frozenset(d.author for d in listed if d.author),
             frozenset(d.kind for d in listed if d.kind),
             frozenset(house for d in listed for house in d.houses),
             frozenset(d.crop for d in listed if d.crop),
-            tuple(sorted({d.date for d in listed if d.date})),
+            tuple(sorted({d.date for d in own if d.date})),
+            frozenset(d.format for d in listed if d.format),
+            listed,
         )
 
     def any_between(self, first: date, last: date) -> bool:
         """Whether a document is dated inside [first, last]."""
         return any(first <= day <= last for day in self.dates)
+
+    def matches(self, wanted: DocFilter) -> bool:
+        """Whether a document passes the filter."""
+        return any(passes(document, wanted) for document in self.documents)
+
+
+def passes(document: DocumentFacts, wanted: DocFilter) -> bool:
+    """Whether a document passes the filter: every field that filters must fit."""
+    if wanted.not_after and document.date is not None and document.date > wanted.not_after:
+        return False
+    if wanted.periods and not (
+        document.date is not None and any(first <= document.date <= last for first, last in wanted.periods)
+    ):
+        return False
+    if wanted.authors and document.author not in wanted.authors:
+        return False
+    if wanted.kinds and document.kind not in wanted.kinds:
+        return False
+    if wanted.scopes and document.scope_id not in wanted.scopes:
+        return False
+    if wanted.formats and document.format not in wanted.formats:
+        return False
+    return not (wanted.houses and not set(wanted.houses) & set(document.houses))

@@ -24,7 +24,7 @@ from filelock import FileLock, Timeout
 from rag.errors import IndexMismatch, StoreError
 from rag.schema import PUBLIC, ChunkRecord, Level, farm_scope
 
-SCHEMA_VERSION = "1"
+SCHEMA_VERSION = "2"
 # SQLite takes 32,766 variables in one statement.
 _MAX_VARIABLES = 30_000
 
@@ -45,6 +45,9 @@ CREATE TABLE IF NOT EXISTS sentences (
   chunk_id TEXT NOT NULL REFERENCES chunks ON DELETE CASCADE, ordinal INTEGER NOT NULL,
   start INTEGER NOT NULL, end INTEGER NOT NULL, tokens TEXT NOT NULL, vector BLOB NOT NULL,
   PRIMARY KEY (chunk_id, ordinal));
+CREATE TABLE IF NOT EXISTS spans (
+  chunk_id TEXT NOT NULL REFERENCES chunks ON DELETE CASCADE, ordinal INTEGER NOT NULL,
+  start INTEGER NOT NULL, end INTEGER NOT NULL, PRIMARY KEY (chunk_id, ordinal)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS mentions (
   chunk_id TEXT NOT NULL REFERENCES chunks ON DELETE CASCADE, entity TEXT NOT NULL, type TEXT NOT NULL,
   count INTEGER NOT NULL, in_title INTEGER NOT NULL, PRIMARY KEY (chunk_id, entity));
@@ -81,7 +84,10 @@ class DocumentRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkRow:
-    """A chunk to be written. ``vector`` is None for levels that are not indexed."""
+    """A chunk to be written. ``vector`` is None for levels that are not indexed.
+
+    ``spans`` are the places of its sentences in its text, where these are kept with the paragraphs (G1, G3).
+    """
 
     chunk_id: str
     level: Level
@@ -93,6 +99,7 @@ class ChunkRow:
     n_tokens: int
     tokens: tuple[str, ...]
     vector: Float16 | None
+    spans: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -316,6 +323,10 @@ class ScopeRecord:
                 ],
             )
             db.executemany(
+                "INSERT INTO spans VALUES (?,?,?,?)",
+                [(c.chunk_id, n, start, end) for c in chunks for n, (start, end) in enumerate(c.spans)],
+            )
+            db.executemany(
                 "INSERT INTO sentences VALUES (?,?,?,?,?,?)",
                 [
                     (
@@ -392,23 +403,46 @@ class ScopeRecord:
         )
 
     def sentence_rows(self) -> list[sqlite3.Row]:
-        """chunk_id, start, end, tokens, vector of all sentences, by document, chunk and position."""
+        """doc_id, chunk_id, start, end, tokens, vector of all sentences, by document, paragraph and position."""
         return (
             self._connect()
             .execute(
-                "SELECT s.chunk_id, s.start, s.end, s.tokens, s.vector FROM sentences s JOIN chunks c USING (chunk_id) "
+                "SELECT c.doc_id, s.chunk_id, s.start, s.end, s.tokens, s.vector FROM sentences s JOIN chunks c USING (chunk_id) "
                 "ORDER BY c.doc_id, c.ordinal, s.ordinal"
             )
             .fetchall()
         )
 
-    def mention_rows(self) -> list[sqlite3.Row]:
-        """chunk_id, entity, type, count, in_title."""
-        return self._connect().execute("SELECT * FROM mentions ORDER BY chunk_id, entity").fetchall()
+    def spans(self, level: Level) -> dict[str, list[tuple[int, int]]]:
+        """chunk id → places of its sentences in its text, for the chunks of a level that have any."""
+        found: dict[str, list[tuple[int, int]]] = {}
+        for table in ("sentences", "spans"):
+            for row in self._connect().execute(
+                f"SELECT s.chunk_id, s.start, s.end FROM {table} s JOIN chunks c USING (chunk_id) "
+                "WHERE c.level = ? ORDER BY s.chunk_id, s.ordinal",
+                (level,),
+            ):
+                found.setdefault(row["chunk_id"], []).append((row["start"], row["end"]))
+        return found
 
-    def relation_rows(self) -> list[sqlite3.Row]:
-        """chunk_id, head, relation, tail, confidence."""
-        return self._connect().execute("SELECT * FROM relations ORDER BY chunk_id, head, relation, tail").fetchall()
+    def mention_rows(self, level: Level) -> list[sqlite3.Row]:
+        """chunk_id, entity, type, count, in_title of a level."""
+        return self._of_level("mentions", level, "entity")
+
+    def relation_rows(self, level: Level) -> list[sqlite3.Row]:
+        """chunk_id, head, relation, tail, confidence of a level."""
+        return self._of_level("relations", level, "head, relation, tail")
+
+    def _of_level(self, table: str, level: Level, order: str) -> list[sqlite3.Row]:
+        return (
+            self._connect()
+            .execute(
+                f"SELECT t.* FROM {table} t JOIN chunks c USING (chunk_id) WHERE c.level = ? AND c.vector IS NOT NULL "
+                f"ORDER BY chunk_id, {order}",
+                (level,),
+            )
+            .fetchall()
+        )
 
     def chunks(self, chunk_ids: Sequence[str]) -> dict[str, ChunkRecord]:
         """Chunk texts with their document's title and metadata; unknown ids are left out."""

@@ -3,16 +3,19 @@
 A snapshot is made whole in a temporary folder, renamed, and then CURRENT is replaced: a reader sees the old state
 or the new one, never half of one. The name is the record's digest, so equal content gives no second snapshot.
 Files that cannot be read (a disk error, a power cut) are a ``StoreError`` for readers; the next ingest derives them
-again.
+again. A reader takes everything into memory (matrices are mapped), so a view outlives the removal of its folder.
 
 | file | content |
 |---|---|
-| ``vectors_G2.npy`` | float32 (chunks, dim), unit rows, by document and ordinal |
+| ``vectors_<level>.npy`` | float32 (chunks, dim), unit rows, by document and ordinal |
 | ``sentences.npy`` | float32 (sentences, dim), unit rows |
-| ``rows.json`` | chunk ids and document of each row, sentence spans and tokens, documents' filter fields |
-| ``graph.json`` | mentions and relations by chunk row |
-| ``tokens.json`` | BM25 tokens by chunk row |
-| ``bm25_G2/`` | BM25 index of the scope's *view* (public ∪ own), with the digest of the public part |
+| ``rows.json`` | documents' filter fields; per level chunk ids, document of each row, sentences of each row |
+| ``graph.json`` | entity names and types; per level mentions and relations by chunk row, as columns |
+| ``tokens.json`` | BM25 tokens of the sentences and, per level, by chunk row |
+| ``bm25_<level>/`` | BM25 index of the scope's *view* (public ∪ own), with the digest of the public part |
+
+A chunk of any level is a run of its document's sentences, which are kept once, by document and place: ``first`` is
+the row of a chunk's first sentence, ``spans`` the places of its sentences in its text.
 """
 
 from __future__ import annotations
@@ -20,9 +23,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +37,12 @@ import numpy.typing as npt
 
 from rag.embedding import unit_rows
 from rag.errors import StoreError
-from rag.schema import Level, SentenceRecord
+from rag.schema import LEVELS, Level, SentenceRecord
 from rag.stores.record import ScopeRecord
 
 FloatMatrix = npt.NDArray[np.float32]
-INDEXED_LEVELS: tuple[Level, ...] = ("G2",)
+Numbers = npt.NDArray[np.int32]
+INDEXED_LEVELS: tuple[Level, ...] = LEVELS
 # A reader that meets the moment of a swap looks again this often, so many seconds apart.
 _LOOKS, _PAUSE_S = 5, 0.05
 
@@ -55,16 +62,40 @@ class DocumentFacts:
     date: date | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LevelRows:
-    """Rows of one level: ``chunk_ids[i]`` belongs to document number ``document_of[i]`` and has ``vectors[i]``."""
+    """Rows of one level: ``chunk_ids[i]`` belongs to document number ``document_of[i]`` and has ``vectors[i]``.
+
+    Its sentences are the snapshot's from ``first[i]`` on; ``spans[starts[i]:starts[i + 1]]`` are their places in its
+    text. Mentions and relations are kept as columns of numbers, ``names`` and ``types`` tell what they stand for.
+    """
 
     chunk_ids: tuple[str, ...]
     document_of: npt.NDArray[np.int64]
     vectors: FloatMatrix
     tokens: tuple[tuple[str, ...], ...]
-    mentions: tuple[tuple[int, str, str, int, bool], ...]
-    relations: tuple[tuple[int, str, str, str, float], ...]
+    first: Numbers
+    starts: Numbers
+    spans: Numbers
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+    mention_columns: tuple[Numbers, Numbers, Numbers, Numbers, npt.NDArray[np.bool_]]
+    relation_columns: tuple[Numbers, Numbers, Numbers, Numbers, npt.NDArray[np.float64]]
+
+    @cached_property
+    def row_of(self) -> dict[str, int]:
+        """chunk id → row."""
+        return {chunk_id: row for row, chunk_id in enumerate(self.chunk_ids)}
+
+    def mentions(self) -> Iterator[tuple[int, str, str, int, bool]]:
+        """(chunk row, entity, type, count, in title)."""
+        for row, entity, kind, count, in_title in zip(*(column.tolist() for column in self.mention_columns)):
+            yield row, self.names[entity], self.types[kind], count, in_title
+
+    def relations(self) -> Iterator[tuple[int, str, str, str, float]]:
+        """(chunk row, head, relation, tail, confidence)."""
+        for row, head, relation, tail, confidence in zip(*(column.tolist() for column in self.relation_columns)):
+            yield row, self.names[head], self.types[relation], self.names[tail], confidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +107,19 @@ class Snapshot:
     folder: Path
     documents: tuple[DocumentFacts, ...]
     levels: dict[Level, LevelRows]
-    sentences: dict[str, tuple[SentenceRecord, ...]]
+    sentence_tokens: tuple[tuple[str, ...], ...]
     sentence_vectors: FloatMatrix
+
+    def sentences(self, level: Level, row: int) -> tuple[SentenceRecord, ...]:
+        """Sentences of a chunk in reading order."""
+        part = self.levels[level]
+        places = part.spans[part.starts[row] : part.starts[row + 1]].tolist()
+        return tuple(
+            SentenceRecord(
+                chunk_id=part.chunk_ids[row], start=start, end=end, tokens=self.sentence_tokens[number], row=number
+            )
+            for number, (start, end) in enumerate(places, start=int(part.first[row]))
+        )
 
 
 def current_digest(record: ScopeRecord) -> str | None:
@@ -126,35 +168,65 @@ def _write_files(record: ScopeRecord, folder: Path, dim: int) -> None:
         ],
         "levels": {},
     }
-    graph: dict[str, Any] = {}
-    tokens: dict[str, Any] = {}
-    mentions, relations = record.mention_rows(), record.relation_rows()
+    names, types = _Numbering(), _Numbering()
+    graph: dict[str, Any] = {"levels": {}}
+    tokens: dict[str, Any] = {"levels": {}}
+    sentences = record.sentence_rows()
+    first_of_document: dict[str, int] = {}
+    for row, sentence in enumerate(sentences):
+        first_of_document.setdefault(sentence["doc_id"], row)
     for level in INDEXED_LEVELS:
         chunks = record.chunk_rows(level)
         row_of = {chunk["chunk_id"]: i for i, chunk in enumerate(chunks)}
         np.save(folder / f"vectors_{level}.npy", _matrix([chunk["vector"] for chunk in chunks], dim))
+        spans_of = record.spans(level)
+        spans = [spans_of.get(chunk["chunk_id"], []) for chunk in chunks]
         rows["levels"][level] = {
             "chunk_ids": [chunk["chunk_id"] for chunk in chunks],
             "document_of": [number[chunk["doc_id"]] for chunk in chunks],
+            "first": _first_sentences([c["doc_id"] for c in chunks], list(map(len, spans)), first_of_document),
+            "spans": [[place for span in places for place in span] for places in spans],
         }
-        tokens[level] = [json.loads(chunk["tokens"]) for chunk in chunks]
-        graph[level] = {
-            "mentions": [
-                [row_of[m["chunk_id"]], m["entity"], m["type"], m["count"], bool(m["in_title"])]
-                for m in mentions
-                if m["chunk_id"] in row_of
-            ],
-            "relations": [
-                [row_of[r["chunk_id"]], r["head"], r["relation"], r["tail"], r["confidence"]]
-                for r in relations
-                if r["chunk_id"] in row_of
-            ],
-        }
-    sentences = record.sentence_rows()
+        tokens["levels"][level] = [json.loads(chunk["tokens"]) for chunk in chunks]
+        mentions = [
+            [row_of[m["chunk_id"]], names[m["entity"]], types[m["type"]], m["count"], bool(m["in_title"])]
+            for m in record.mention_rows(level)
+        ]
+        relations = [
+            [row_of[r["chunk_id"]], names[r["head"]], types[r["relation"]], names[r["tail"]], r["confidence"]]
+            for r in record.relation_rows(level)
+        ]
+        graph["levels"][level] = {"mentions": _columns(mentions), "relations": _columns(relations)}
+    graph |= {"names": list(names), "types": list(types)}
     np.save(folder / "sentences.npy", _matrix([s["vector"] for s in sentences], dim))
-    rows["sentences"] = [[s["chunk_id"], s["start"], s["end"], json.loads(s["tokens"])] for s in sentences]
+    tokens["sentences"] = [json.loads(s["tokens"]) for s in sentences]
     for name, content in (("rows.json", rows), ("graph.json", graph), ("tokens.json", tokens)):
-        (folder / name).write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+        (folder / name).write_text(json.dumps(content, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
+
+
+class _Numbering(dict[str, int]):
+    """Text → number, counting from 0 in the order of first use."""
+
+    def __missing__(self, key: str) -> int:
+        self[key] = len(self)
+        return self[key]
+
+
+def _columns(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    """Five columns, also of no rows."""
+    return [list(column) for column in zip(*rows)] if rows else [[], [], [], [], []]
+
+
+def _first_sentences(
+    doc_ids: Sequence[str], n_sentences: Sequence[int], first_of_document: Mapping[str, int]
+) -> list[int]:
+    """Row of each chunk's first sentence; chunks by document and ordinal, a document's sentences in reading order."""
+    following = dict(first_of_document)
+    found: list[int] = []
+    for doc_id, n in zip(doc_ids, n_sentences, strict=True):
+        found.append(following.get(doc_id, 0))
+        following[doc_id] = found[-1] + n
+    return found
 
 
 def _matrix(blobs: list[bytes], dim: int) -> FloatMatrix:
@@ -198,19 +270,7 @@ def _read_files(record: ScopeRecord, digest: str) -> Snapshot:
     rows, graph, tokens = (
         json.loads((folder / name).read_text(encoding="utf-8")) for name in ("rows.json", "graph.json", "tokens.json")
     )
-    levels: dict[Level, LevelRows] = {}
-    for level in INDEXED_LEVELS:
-        part = rows["levels"][level]
-        levels[level] = LevelRows(
-            tuple(part["chunk_ids"]),
-            np.array(part["document_of"], np.int64),
-            np.load(folder / f"vectors_{level}.npy", mmap_mode="r"),
-            tuple(map(tuple, tokens[level])),
-            tuple(map(tuple, graph[level]["mentions"])),
-            tuple(map(tuple, graph[level]["relations"])),
-        )
-        if not len(levels[level].chunk_ids) == len(levels[level].vectors) == len(levels[level].tokens):
-            raise ValueError(f"{level}: chunks, vectors and tokens differ in number")
+    words = _interned(graph["names"]), _interned(graph["types"])
     return Snapshot(
         record.scope_id,
         digest,
@@ -219,15 +279,55 @@ def _read_files(record: ScopeRecord, digest: str) -> Snapshot:
             DocumentFacts(i, record.scope_id, t, k, c, a, f, tuple(h), date.fromisoformat(d) if d else None)
             for i, t, k, c, a, f, h, d in rows["documents"]
         ),
-        levels,
-        _by_chunk(rows["sentences"]),
+        {
+            level: _level_rows(
+                rows["levels"][level],
+                graph["levels"][level],
+                _shared(tokens["levels"][level]),
+                words,
+                np.load(folder / f"vectors_{level}.npy", mmap_mode="r"),
+            )
+            for level in INDEXED_LEVELS
+        },
+        _shared(tokens["sentences"]),
         np.load(folder / "sentences.npy", mmap_mode="r"),
     )
 
 
-def _by_chunk(rows: list[Any]) -> dict[str, tuple[SentenceRecord, ...]]:
-    found: dict[str, list[SentenceRecord]] = {}
-    for row, (chunk_id, start, end, tokens) in enumerate(rows):
-        record = SentenceRecord(chunk_id=chunk_id, start=start, end=end, tokens=tuple(tokens), row=row)
-        found.setdefault(chunk_id, []).append(record)
-    return {chunk_id: tuple(records) for chunk_id, records in found.items()}
+def _level_rows(
+    part: dict[str, Any],
+    graph: dict[str, Any],
+    tokens: tuple[tuple[str, ...], ...],
+    words: tuple[tuple[str, ...], tuple[str, ...]],
+    vectors: FloatMatrix,
+) -> LevelRows:
+    places = [len(flat) // 2 for flat in part["spans"]]
+    found = LevelRows(
+        tuple(part["chunk_ids"]),
+        np.array(part["document_of"], np.int64),
+        vectors,
+        tokens,
+        np.array(part["first"], np.int32),
+        np.cumsum([0, *places], dtype=np.int32),
+        np.array([place for flat in part["spans"] for place in flat], np.int32).reshape(-1, 2),
+        *words,
+        _arrays(graph["mentions"], np.bool_),
+        _arrays(graph["relations"], np.float64),
+    )
+    if not len(found.chunk_ids) == len(vectors) == len(tokens) == len(found.first) == len(places):
+        raise ValueError("chunks, vectors, tokens and sentences differ in number")
+    return found
+
+
+def _arrays(columns: Sequence[Sequence[Any]], last: type[np.generic]) -> Any:
+    """Columns of numbers, the last of another type."""
+    return (*(np.array(column, np.int32) for column in columns[:-1]), np.array(columns[-1], last))
+
+
+def _interned(words: Sequence[str]) -> tuple[str, ...]:
+    """Equal words, of all snapshots and levels, share one string: a third of a view's memory otherwise."""
+    return tuple(map(sys.intern, words))
+
+
+def _shared(rows: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
+    return tuple(map(_interned, rows))

@@ -1,7 +1,9 @@
 """What one farm sees: public ∪ its own documents, joined in memory.
 
-Vectors and graph join when the view is opened; BM25 is indexed over both parts, so its statistics are exact.
-A view is immutable; :class:`Views` hands out the present one and notices new snapshots by a file read.
+Vectors, graph and BM25 join per level; BM25 is indexed over both parts, so its statistics are exact. A level's graph
+and BM25 index are made once, when the level is first used or where :class:`Views` is told which levels are in use, when
+the view is opened. A view does not change; :class:`Views` hands out the present one and notices new snapshots by a
+file read.
 """
 
 from __future__ import annotations
@@ -11,36 +13,64 @@ import shutil
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rag.errors import StoreError
-from rag.schema import ChunkRecord, DocFilter, Level, Scope, SentenceRecord
+from rag.schema import LEVELS, ChunkRecord, DocFilter, Level, Scope, SentenceRecord
 from rag.stores.bm25_index import Bm25Index
-from rag.stores.catalogue import Catalogue
+from rag.stores.catalogue import Catalogue, passes
 from rag.stores.graph_index import GraphIndex
 from rag.stores.record import ScopeRecord, scope_folder
 from rag.stores.snapshot import INDEXED_LEVELS, DocumentFacts, Snapshot, current_digest, open_snapshot
 
 Mask = npt.NDArray[np.bool_]
 FloatVector = npt.NDArray[np.float32]
+_USUAL: Level = "G2"
 
 
-@dataclass(frozen=True)
 class LevelView:
-    """One level of a view. Row i is chunk ``chunk_ids[i]`` of scope ``scope_of[i]`` and document ``document_of[i]``."""
+    """One level of a view. Row i is chunk ``chunk_ids[i]`` of scope ``scope_of[i]`` and document ``document_of[i]``.
 
-    chunk_ids: tuple[str, ...]
-    scope_of: tuple[str, ...]
-    document_of: npt.NDArray[np.int64]
-    matrices: tuple[npt.NDArray[np.float32], ...]
-    bm25: Bm25Index
-    graph: GraphIndex
+    Sentences are counted through the snapshots: row i has those from ``first[i]`` on, ``n_sentences[i]`` of them.
+    """
+
+    def __init__(self, level: Level, snapshots: Sequence[Snapshot]) -> None:
+        parts = [snapshot.levels[level] for snapshot in snapshots]
+        self.level = level
+        self.chunk_ids: tuple[str, ...] = tuple(chunk_id for part in parts for chunk_id in part.chunk_ids)
+        self.scope_of: tuple[str, ...] = tuple(
+            snapshot.scope_id for snapshot, part in zip(snapshots, parts, strict=True) for _ in part.chunk_ids
+        )
+        self.document_of = _joined([p.document_of for p in parts], [len(s.documents) for s in snapshots])
+        self.first = _joined([p.first for p in parts], [len(s.sentence_tokens) for s in snapshots])
+        self.n_sentences = _joined([np.diff(p.starts) for p in parts], [0] * len(parts))
+        self.matrices: tuple[npt.NDArray[np.float32], ...] = tuple(part.vectors for part in parts)
+        self._snapshots = tuple(snapshots)
+        self._lock = threading.Lock()
+        self._bm25: Bm25Index | None = None
+        self._graph: GraphIndex | None = None
+
+    @property
+    def bm25(self) -> Bm25Index:
+        """The index over all rows."""
+        with self._lock:
+            if self._bm25 is None:
+                self._bm25 = view_bm25(self.level, self._snapshots)
+            return self._bm25
+
+    @property
+    def graph(self) -> GraphIndex:
+        """The graph of all rows."""
+        with self._lock:
+            if self._graph is None:
+                self._graph = _graph(self.level, self._snapshots)
+            return self._graph
 
     @cached_property
     def row_of(self) -> dict[str, int]:
@@ -53,6 +83,10 @@ class LevelView:
             return np.zeros(0, np.float32)
         return np.concatenate([matrix @ vector for matrix in self.matrices])
 
+    def warm(self) -> None:
+        """Make graph and BM25 index now."""
+        _ = self.bm25, self.graph
+
 
 class View:
     """The joined snapshots of a scope."""
@@ -61,7 +95,7 @@ class View:
         self.records = {record.scope_id: record for record in records}
         self.digest = "+".join(snapshot.digest for snapshot in snapshots)
         self.documents: tuple[DocumentFacts, ...] = tuple(d for s in snapshots for d in s.documents)
-        self.levels: dict[Level, LevelView] = {level: _join(level, snapshots) for level in INDEXED_LEVELS}
+        self.levels: dict[Level, LevelView] = {level: LevelView(level, snapshots) for level in INDEXED_LEVELS}
         self._snapshots = tuple(snapshots)
 
     @cached_property
@@ -80,7 +114,7 @@ class View:
         """Rows whose document passes the filter; None when nothing is filtered."""
         if wanted.empty:
             return None
-        passing = np.array([_passes(document, wanted) for document in self.documents], dtype=bool)
+        passing = np.array([passes(document, wanted) for document in self.documents], dtype=bool)
         mask: Mask = passing[self.levels[level].document_of]
         return mask
 
@@ -100,89 +134,105 @@ class View:
                     raise _unreadable(record, error) from error
         return found
 
-    @cached_property
-    def _tokens(self) -> dict[str, tuple[str, ...]]:
-        return {
-            chunk_id: tokens
-            for snapshot in self._snapshots
-            for rows in snapshot.levels.values()
-            for chunk_id, tokens in zip(rows.chunk_ids, rows.tokens, strict=True)
-        }
+    def place(self, chunk_id: str) -> tuple[LevelView, int] | None:
+        """Level and row of a chunk of any level; None for one that the view does not know."""
+        for level in self.levels.values():
+            row = level.row_of.get(chunk_id)
+            if row is not None:
+                return level, row
+        return None
 
     def document_of(self, chunk_id: str) -> DocumentFacts:
-        """Document of a paragraph."""
-        level = self.levels["G2"]
-        return self.documents[int(level.document_of[level.row_of[chunk_id]])]
+        """Document of a chunk.
+
+        Raises:
+            KeyError: the view does not know the chunk.
+        """
+        place = self.place(chunk_id)
+        if place is None:
+            raise KeyError(chunk_id)
+        level, row = place
+        return self.documents[int(level.document_of[row])]
 
     def chunk_tokens(self, chunk_id: str) -> tuple[str, ...]:
         """BM25 tokens of a chunk with its headings."""
-        return self._tokens.get(chunk_id, ())
+        part = self._part(chunk_id)
+        if part is None:
+            return ()
+        snapshot, level, row = part
+        return snapshot.levels[level].tokens[row]
 
     def entities_of(self, chunk_id: str) -> frozenset[str]:
-        """Entities that a paragraph or its headings name."""
-        level = self.levels["G2"]
-        row = level.row_of.get(chunk_id)
-        if row is None:
+        """Entities that a chunk or its headings name."""
+        place = self.place(chunk_id)
+        if place is None:
             return frozenset()
-        start, end = level.graph.mentions.indptr[row : row + 2]
-        return frozenset(level.graph.entities[e] for e in level.graph.mentions.indices[start:end])
+        level, row = place
+        graph = level.graph
+        start, end = graph.mentions.indptr[row : row + 2]
+        return frozenset(graph.entities[e] for e in graph.mentions.indices[start:end])
 
     def sentences(self, chunk_id: str) -> tuple[tuple[SentenceRecord, ...], npt.NDArray[np.float32]]:
-        """Sentences of a paragraph chunk and their unit vectors, shape (sentences, dim)."""
+        """Sentences of a chunk, placed in its text, and their unit vectors, shape (sentences, dim)."""
+        part = self._part(chunk_id)
+        if part is None:
+            return (), np.empty((0, 0), np.float32)
+        snapshot, level, row = part
+        records = snapshot.sentences(level, row)
+        return records, np.asarray(snapshot.sentence_vectors[[record.row for record in records]])
+
+    def _part(self, chunk_id: str) -> tuple[Snapshot, Level, int] | None:
+        """Snapshot, level and row there of a chunk; None for one that the view does not know."""
         for snapshot in self._snapshots:
-            records = snapshot.sentences.get(chunk_id)
-            if records:
-                return records, np.asarray(snapshot.sentence_vectors[[record.row for record in records]])
-        return (), np.empty((0, 0), np.float32)
+            for level, rows in snapshot.levels.items():
+                row = rows.row_of.get(chunk_id)
+                if row is not None:
+                    return snapshot, level, row
+        return None
+
+    def at_level(self, chunk_id: str, level: Level) -> tuple[tuple[str, str], ...]:
+        """(scope id, chunk id) of what stands at ``level`` where a chunk of any level stands.
+
+        The one chunk that holds it at the same or a coarser level (the beginning of it decides), or the chunks that
+        it holds at a finer one, in reading order; nothing for a chunk that the view does not know.
+        """
+        place = self.place(chunk_id)
+        if place is None:
+            return ()
+        (here, row), there = place, self.levels[level]
+        if here is there:
+            return ((here.scope_of[row], chunk_id),)
+        begin, n_sentences = int(here.first[row]), int(here.n_sentences[row])
+        start = max(0, int(np.searchsorted(there.first, begin, side="right")) - 1)
+        end = int(np.searchsorted(there.first, begin + n_sentences, side="left"))
+        rows = range(start, end) if LEVELS.index(level) < LEVELS.index(here.level) else (start,)
+        document = here.document_of[row]
+        return tuple((there.scope_of[r], there.chunk_ids[r]) for r in rows if there.document_of[r] == document)
+
+
+def _joined(parts: Sequence[npt.NDArray[Any]], sizes: Sequence[int]) -> npt.NDArray[np.int64]:
+    """Numbers of several snapshots one after the other: each part is moved by the sizes of those before."""
+    before = np.cumsum([0, *sizes])
+    moved = [part.astype(np.int64) + start for part, start in zip(parts, before.tolist())]
+    return np.concatenate(moved) if moved else np.zeros(0, np.int64)
+
+
+def _graph(level: Level, snapshots: Sequence[Snapshot]) -> GraphIndex:
+    mentions: list[tuple[int, str, str, int, bool]] = []
+    relations: list[tuple[int, str, str, str, float]] = []
+    base = 0
+    for snapshot in snapshots:
+        rows = snapshot.levels[level]
+        mentions += [(base + row, *rest) for row, *rest in rows.mentions()]  # type: ignore[misc]
+        relations += [(base + row, *rest) for row, *rest in rows.relations()]  # type: ignore[misc]
+        base += len(rows.chunk_ids)
+    return GraphIndex(base, mentions, relations)
 
 
 def _unreadable(record: ScopeRecord, error: sqlite3.Error) -> StoreError:
     return StoreError(
         f"'{record.scope_id}' 자료의 기록({record.folder / 'store.sqlite'})을 읽을 수 없습니다({error}). "
         "디스크를 확인하거나 백업본으로 바꿔 주세요."
-    )
-
-
-def _passes(document: DocumentFacts, wanted: DocFilter) -> bool:
-    if wanted.not_after and document.date is not None and document.date > wanted.not_after:
-        return False
-    if wanted.periods and not (
-        document.date is not None and any(first <= document.date <= last for first, last in wanted.periods)
-    ):
-        return False
-    if wanted.authors and document.author not in wanted.authors:
-        return False
-    if wanted.kinds and document.kind not in wanted.kinds:
-        return False
-    if wanted.scopes and document.scope_id not in wanted.scopes:
-        return False
-    if wanted.formats and document.format not in wanted.formats:
-        return False
-    return not (wanted.houses and not set(wanted.houses) & set(document.houses))
-
-
-def _join(level: Level, snapshots: Sequence[Snapshot]) -> LevelView:
-    chunk_ids: list[str] = []
-    scope_of: list[str] = []
-    document_of: list[npt.NDArray[np.int64]] = []
-    mentions: list[tuple[int, str, str, int, bool]] = []
-    relations: list[tuple[int, str, str, str, float]] = []
-    documents = 0
-    for snapshot in snapshots:
-        rows, base = snapshot.levels[level], len(chunk_ids)
-        mentions += [(base + row, *rest) for row, *rest in rows.mentions]  # type: ignore[misc]
-        relations += [(base + row, *rest) for row, *rest in rows.relations]  # type: ignore[misc]
-        chunk_ids += rows.chunk_ids
-        scope_of += [snapshot.scope_id] * len(rows.chunk_ids)
-        document_of.append(rows.document_of + documents)
-        documents += len(snapshot.documents)
-    return LevelView(
-        tuple(chunk_ids),
-        tuple(scope_of),
-        np.concatenate(document_of) if document_of else np.zeros(0, np.int64),
-        tuple(s.levels[level].vectors for s in snapshots),
-        view_bm25(level, snapshots),
-        GraphIndex(len(chunk_ids), mentions, relations),
     )
 
 
@@ -214,11 +264,13 @@ def view_bm25(level: Level, snapshots: Sequence[Snapshot], *, save: bool = False
 class Views:
     """Hands out the present view of a scope; reopens when a snapshot was replaced. Thread-safe.
 
-    ``components`` are the manifest entries of the running encoder, tokenizer … that an index must have been built with.
+    ``components`` are the manifest entries of the running encoder, tokenizer … that an index must have been built with;
+    the ``warm`` levels are ready when a view is handed out, others when they are first used.
     """
 
-    def __init__(self, store: Path, components: Mapping[str, str]) -> None:
+    def __init__(self, store: Path, components: Mapping[str, str], *, warm: Collection[Level] = (_USUAL,)) -> None:
         self.store = store
+        self._warm = frozenset(warm)
         self._components = dict(components)
         self._lock = threading.Lock()
         self._records: dict[str, ScopeRecord] = {}
@@ -249,6 +301,8 @@ class Views:
                     "'python -m ingest 폴더 --public' 으로 문서를 넣어 주세요."
                 )
             view = View(records, snapshots)
+            for level in self._warm & view.levels.keys():
+                view.levels[level].warm()
             self._views[scope.visible] = (state, view)
             return view
 

@@ -15,9 +15,8 @@ import llama_cpp
 import pytest
 
 from rag.answering.llm import LlmAnswerer
-from rag.answering.prompts import neutralise
 from rag.errors import GenerationError
-from rag.llm import LocalModel, Turns, render_chat, whole_text
+from rag.llm import LocalModel, Turns, neutralise, render_chat, whole_text
 from rag.schema import FusedEvidence
 from tests.answering.test_prompts import passage
 
@@ -228,6 +227,29 @@ def test_time_out_is_an_error_and_the_model_goes_on(model: LocalModel) -> None:
     with pytest.raises(GenerationError, match=r"0\.05초 안에.*generation_timeout_s"):
         generate(model, LONG, timeout_s=0.05)
     assert generate(model, OTHER)
+
+
+# --- grammar and end ----------------------------------------------------------------------------------------------
+
+
+def test_a_grammar_limits_what_is_said_and_the_next_answer_is_free(model: LocalModel) -> None:
+    free = generate(model, KOREAN)
+    ends: list[str] = []
+    assert generate(model, KOREAN, grammar='root ::= "급액" | "배액"', on_finish=ends.append) in ("급액", "배액")
+    assert ends == ["stop"]
+    assert generate(model, KOREAN) == free
+
+
+def test_how_an_answer_ended_is_told(model: LocalModel) -> None:
+    ends: list[str] = []
+    generate(model, OTHER, max_tokens=2, on_finish=ends.append)
+    assert ends == ["length"]
+    cancel = threading.Event()
+    stream = model.stream(OTHER, max_tokens=200, timeout_s=120.0, cancel=cancel, on_finish=ends.append)
+    next(stream)
+    cancel.set()
+    assert list(stream) == []
+    assert ends == ["length"]
 
 
 # --- files --------------------------------------------------------------------------------------------------------

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rag.answering.prompts import NOT_FOUND, SYSTEM, build_messages, neutralise
+from rag.answering.prompts import NOT_FOUND, SYSTEM, build_messages
 from rag.errors import GenerationError
+from rag.llm import neutralise
 from rag.schema import ChunkRecord, Evidence, Vote
 
 QUESTION = "수확 후기 EC는?"

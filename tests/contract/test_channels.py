@@ -25,11 +25,13 @@ from rag.errors import ChannelUnavailable, SettingsError, StoreError
 from rag.schema import (
     BM25,
     GRAPH,
+    LEVELS,
     PUBLIC,
     VECTOR,
     ChannelResult,
     DocFilter,
     Hit,
+    Level,
     PlannedQuery,
     RetrievalPlan,
     Scope,
@@ -67,6 +69,7 @@ def make_plan(
     filters: DocFilter | None = None,
     vector: bool = True,
     timeout_s: float = 20.0,
+    level: Level = "G2",
 ) -> RetrievalPlan:
     scope = Scope(farm_id=farm)
     analysis = korean().analyse(text, typos=True)
@@ -80,7 +83,7 @@ def make_plan(
         queries=(query,),
         scope=scope,
         filters=filters or DocFilter(),
-        granularity="G2",
+        granularity=level,
         depth={VECTOR: depth, BM25: depth, GRAPH: depth},
         rrf_k=60,
         walk=Walk(),
@@ -127,36 +130,41 @@ class TestEveryChannel:
         assert len(short) == min(depth, len(full))
         assert short == full[:depth]
 
+    @pytest.mark.parametrize("granularity", LEVELS)
     @pytest.mark.parametrize("farm", [None, "haetsal", "pureun"])
-    def test_every_hit_is_inside_the_scope(self, channel: Channel, views: Views, farm: str | None) -> None:
-        plan = make_plan(views, farm=farm, depth=100)
+    def test_every_hit_is_inside_the_scope(
+        self, channel: Channel, views: Views, farm: str | None, granularity: Level
+    ) -> None:
+        plan = make_plan(views, farm=farm, depth=100, level=granularity)
         hits = ask(channel, plan).hits
-        level = views.get(plan.scope).levels["G2"]
+        level = views.get(plan.scope).levels[granularity]
         assert hits
         assert {hit.scope_id for hit in hits} <= set(plan.scope.visible)
         assert all(level.scope_of[level.row_of[hit.chunk_id]] == hit.scope_id for hit in hits)
         if farm is not None:
             assert f"farm:{farm}" in {hit.scope_id for hit in hits}
 
+    @pytest.mark.parametrize("level", LEVELS)
     @pytest.mark.parametrize("name", FILTERS)
-    def test_filters_come_before_the_cut(self, channel: Channel, views: Views, name: str) -> None:
-        free = make_plan(views, depth=100)
-        filtered = make_plan(views, depth=100, filters=FILTERS[name])
-        mask = views.get(free.scope).mask("G2", FILTERS[name])
+    def test_filters_come_before_the_cut(self, channel: Channel, views: Views, name: str, level: Level) -> None:
+        free = make_plan(views, depth=100, level=level)
+        filtered = make_plan(views, depth=100, filters=FILTERS[name], level=level)
+        mask = views.get(free.scope).mask(level, FILTERS[name])
         assert mask is not None
-        row_of = views.get(free.scope).levels["G2"].row_of
+        row_of = views.get(free.scope).levels[level].row_of
         passing = [hit.chunk_id for hit in ask(channel, free).hits if mask[row_of[hit.chunk_id]]]
         assert [hit.chunk_id for hit in ask(channel, filtered).hits] == passing
         assert passing
-        short = make_plan(views, depth=1, filters=FILTERS[name])
+        short = make_plan(views, depth=1, filters=FILTERS[name], level=level)
         assert [hit.chunk_id for hit in ask(channel, short).hits] == passing[:1]
 
     def test_a_filter_that_nothing_passes_gives_an_empty_result(self, channel: Channel, views: Views) -> None:
         result = ask(channel, make_plan(views, filters=DocFilter(authors=("없는사람",))))
         assert (result.status, result.hits) == ("empty", ())
 
-    def test_the_same_plan_gives_the_same_result(self, channel: Channel, views: Views) -> None:
-        plan = make_plan(views, depth=100)
+    @pytest.mark.parametrize("level", LEVELS)
+    def test_the_same_plan_gives_the_same_result(self, channel: Channel, views: Views, level: Level) -> None:
+        plan = make_plan(views, depth=100, level=level)
         first = ask(channel, plan)
         ask(channel, make_plan(views, "점박이응애 방제", farm="pureun"))
         again = ask(channel, plan)

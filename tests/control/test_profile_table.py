@@ -319,9 +319,8 @@ def test_effort_levels_left_out_keep_their_rule() -> None:
     assert loaded.effort["high"] == EffortRule(granularity="G3", top_k=10)
 
 
-def test_evidence_model_is_kept_as_it_is() -> None:
-    assert parse(table(evidence_model={"weights": [1, 2]})).evidence_model == {"weights": [1, 2]}
-    assert parse(table()).evidence_model is None
+def test_no_evidence_model_is_needed() -> None:
+    assert parse(table()).evidence(TODAY) is None
 
 
 # Errors. A rule that one value breaks is also in schema.json; a rule between values is not (see ``CROSS``).
@@ -454,12 +453,19 @@ def test_rules_between_values_are_the_loaders_alone(document: dict[str, Any]) ->
 
 
 FULL = copy.deepcopy(IN_FORCE)
-FULL["evidence_model"] = None
+FULL["evidence_model"] = {
+    "scale": {"dense_top": [0.8, 0.1]},
+    "arms": [
+        {"id": "profile", "bias": 0.0, "coefficients": {"dense_top": 0.0}},
+        {"id": "a", "weights": {BM25: 1.0}, "rrf_k": 5, "bias": 0.1, "coefficients": {"dense_top": 1.0}},
+    ],
+    "quality": {"tuned_on": "farm", "n_queries": 30},
+}
 FULL["default"]["quality"] |= {"n_queries": 30, "valid_until": "2027-03-31", "cv_mean": 0.8, "cv_std": None}
 FULL["segments"][0]["previous_weights"] = {VECTOR: 0.5, BM25: 0.5, GRAPH: 0}
 FULL["segments"][0]["guardrails"] = {"minimum": {GRAPH: 0}, "maximum": {VECTOR: 1}}
 VALUES: list[Any] = [None, True, "", "x", -1, 0, 0.5, 1, 2, 15, 1001, [], {}, {"x": 1}, "2026-01-01"]
-BETWEEN_VALUES = ("합이", "똑같이", "이미 씁니다", "최소 ≤ 최대")
+BETWEEN_VALUES = ("합이", "똑같이", "이미 씁니다", "최소 ≤ 최대", "scale 에 없습니다", "첫 갈래는")
 
 
 def places(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

@@ -9,7 +9,7 @@ import pytest
 from rag.errors import SettingsError
 from rag.profile_table import ProfileTable
 from rag.schema import BM25, CHANNELS, GRAPH, VECTOR, ChannelResult, Guardrails, Hit, Status, Weights
-from rag.weighting import FIXED_RRF_K, SYSTEMS, alive_channels, explain_weights, rrf_k_for, weights_for
+from rag.weighting import FIXED_RRF_K, MODEL_FREE, SYSTEMS, alive_channels, explain_weights, rrf_k_for, weights_for
 
 DEFAULT = ProfileTable.builtin().default
 FALLBACK = DEFAULT.weights
@@ -50,7 +50,7 @@ def test_weights_of_each_system(system: str, expected: dict[str, float]) -> None
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_rrf_k(system: str) -> None:
-    assert rrf_k_for(system, PROFILE) == (7 if system == "adaptive" else 60)
+    assert rrf_k_for(system, PROFILE) == (7 if system in ("adaptive", "llm_weights") else 60)
     assert FIXED_RRF_K == 60
 
 
@@ -62,7 +62,9 @@ def test_labels() -> None:
         ("dense", "의미만"),
         ("sparse", "키워드만"),
         ("graph", "관계만"),
+        ("llm_weights", "LLM 가중치"),
     ]
+    assert MODEL_FREE == ("adaptive", "uniform", "baseline", "dense", "sparse", "graph")
 
 
 def test_adaptive_moves_at_most_slew_from_the_last_release() -> None:
@@ -128,8 +130,34 @@ def test_adaptive_falls_back_but_a_single_channel_system_stays_itself() -> None:
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_nothing_alive_leaves_the_bounded_weights(system: str) -> None:
-    steps = weights_for(system, PROFILE, [result(channel, "empty") for channel in CHANNELS], FALLBACK)
+    nothing = [result(channel, "empty") for channel in CHANNELS]
+    steps = weights_for(system, PROFILE, nothing, FALLBACK, picked=Weights.equal())
     assert steps.final == steps.bounded
+
+
+PICKED = Weights({VECTOR: 0.9, BM25: 0.1, GRAPH: 0.0})
+
+
+def test_weights_of_a_model_move_at_most_slew_from_the_profile_s_own() -> None:
+    held = replace(PROFILE, guardrails=Guardrails(slew=0.1))
+    steps = weights_for("llm_weights", held, ALL_ALIVE, FALLBACK, picked=PICKED)
+    assert steps.raw == PICKED
+    # around (.2, .1, .7), not around the last release (.3, .3, .4)
+    assert steps.bounded.by_channel == pytest.approx({VECTOR: 0.3, BM25: 0.1, GRAPH: 0.6})
+    (note,) = explain_weights("llm_weights", held, ALL_ALIVE, steps)
+    assert note.data["box"][GRAPH] == pytest.approx((0.6, 0.8))
+
+
+def test_weights_of_a_model_are_renormalised_over_the_living() -> None:
+    results = [result(VECTOR), result(BM25), result(GRAPH, "failed")]
+    picked = Weights({VECTOR: 0.25, BM25: 0.25, GRAPH: 0.5})
+    steps = weights_for("llm_weights", PROFILE, results, FALLBACK, picked=picked)
+    assert steps.final.by_channel == pytest.approx({VECTOR: 0.5, BM25: 0.5, GRAPH: 0.0})
+
+
+def test_weights_of_a_model_must_be_given() -> None:
+    with pytest.raises(ValueError, match="llm_weights"):
+        weights_for("llm_weights", PROFILE, ALL_ALIVE, FALLBACK)
 
 
 def test_unknown_system_names_the_nearest() -> None:

@@ -16,6 +16,7 @@ from eval.compare import Job, open_runs, run_compare
 from eval.datasets import DataSetError, load_set, load_sets
 from eval.report import write_markdown
 from eval.space import Space, walks, weight_grid
+from eval.speed_vectors import chunk_id, snapshot_search
 from rag.schema import Walk
 
 CITIES = ["Lucca", "Pisa", "Siena", "Arezzo", "Massa", "Prato", "Livorno", "Grosseto", "Pistoia", "Carrara"]
@@ -170,11 +171,39 @@ def test_speed_is_measured_on_generated_data(tmp_path: Path):
     steps = json.loads((tmp_path / "s.json").read_text(encoding="utf-8"))["sizes"]["300"]["steps"]
     assert {"vectors_snapshot", "bm25", "walk_1_hops", "walk_3_hops", "neighbourhood_2_hops"} <= set(steps)
     assert all(row["median_ms"] >= 0 for row in steps.values())
+    vectors = json.loads((tmp_path / "s.json").read_text(encoding="utf-8"))["sizes"]["300"]["vectors"]
+    assert set(vectors) == {"snapshot", "qdrant-edge", "qdrant-memory", "qdrant-server"}
+    assert vectors["qdrant-server"]["status"] == "not run"
+    for name in ("qdrant-edge", "qdrant-memory"):
+        for kind in ("unfiltered", "filtered"):
+            assert vectors[name][kind]["agreement"] == 1
+            ratio = vectors[name][kind]["median_ms"] / vectors["snapshot"][kind]["median_ms"]
+            assert vectors[name][kind]["ratio_to_snapshot"] == pytest.approx(ratio, abs=0.01)
+
+
+def test_only_the_named_backends_are_measured_and_a_server_that_is_down_is_told(tmp_path: Path):
+    options = ["--backends", "qdrant-server", "--qdrant-url", "http://127.0.0.1:9", "--json", str(tmp_path / "s.json")]
+    assert main(["speed", "--chunks", "300", "--questions", "2", *options]) == 0
+    vectors = json.loads((tmp_path / "s.json").read_text(encoding="utf-8"))["sizes"]["300"]["vectors"]
+    assert set(vectors) == {"snapshot", "qdrant-server"}
+    assert vectors["qdrant-server"]["status"] == "failed"
+    assert "127.0.0.1:9" in vectors["qdrant-server"]["why"]
+
+
+def test_the_filter_of_the_backends_is_one_document_in_ten():
+    rng = np.random.default_rng(3)
+    matrix = rng.standard_normal((250, 8)).astype(np.float32)
+    matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
+    found = snapshot_search(matrix, 100)(matrix[0], True)
+    rows = {row for row in range(250) if row // 10 % 10 == 0}
+    assert set(found) == {chunk_id(row) for row in rows}
+    by_hand = sorted(rows, key=lambda row: -float(matrix[row] @ matrix[0]))
+    assert found == [chunk_id(row) for row in by_hand]
 
 
 def test_a_profile_file_is_a_system(data: Path):
     profile = Path(__file__).parents[2] / "profiles" / "profiles.v1.json"
-    adaptive, _ = by_profile(profile)
+    adaptive = by_profile(profile)
     report = run_compare(job(data, sets=("one",), adaptive=adaptive, systems=("sparse", "adaptive")))
     assert report["target"] == "adaptive"
     assert 0 < report["sets"]["one"]["adaptive"]["ndcg@10"] <= 1

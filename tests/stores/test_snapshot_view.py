@@ -226,7 +226,10 @@ def test_an_empty_record_gives_an_empty_view(tmp_path: Path) -> None:
     assert mask.shape == (0,)
 
 
-@pytest.mark.parametrize("name", ["rows.json", "graph.json", "tokens.json", "vectors_G2.npy", "sentences.npy"])
+@pytest.mark.parametrize(
+    "name",
+    ["rows.json", "graph.json", "tokens.json", "vectors_G1.npy", "vectors_G2.npy", "vectors_G3.npy", "sentences.npy"],
+)
 def test_damaged_files_are_named_and_derived_again(
     records: tuple[ScopeRecord, ScopeRecord], tmp_path: Path, name: str
 ) -> None:
