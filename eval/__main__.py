@@ -15,7 +15,7 @@ from typing import Any, get_args
 
 from eval.commands import add_commands
 from eval.farm import by_kind, run_farm, summary, text_reader
-from eval.latency import run_latency
+from eval.latency import run_latency, run_sub_questions
 from eval.questions import SETS_DIR, load_questions
 from eval.refusal import fit_refusal, write
 from rag.assembly import build_pipeline
@@ -35,6 +35,8 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     farm.add_argument("--split", choices=("tune", "test", "all"), default="test")
     farm.add_argument("--systems", default="adaptive,uniform,baseline,dense,sparse,graph")
     farm.add_argument("--errors", action="store_true", help="틀린 질문을 보입니다")
+    farm.add_argument("--no-expansion", action="store_true", help="검색어를 넓히지 않습니다")
+    farm.add_argument("--no-decomposition", action="store_true", help="하위 질문으로 나누지 않습니다")
     latency = commands.add_parser("latency", help="지연: 데우기 한 번, 다섯 번 반복")
     latency.add_argument("--questions", type=int, default=60)
     latency.add_argument("--repeats", type=int, default=5)
@@ -63,7 +65,13 @@ def main(argv: list[str] | None = None) -> int:
             return 0
         settings = load_settings(store=args.store)
         granularity = levels_of(getattr(args, "granularity", None))
-        report = COMMANDS[args.command](args, build_pipeline(settings, granularity=granularity))
+        pipeline = build_pipeline(
+            settings,
+            granularity=granularity,
+            expansion=not getattr(args, "no_expansion", False),
+            decomposition=not getattr(args, "no_decomposition", False),
+        )
+        report = COMMANDS[args.command](args, pipeline)
     except RagError as error:
         print(error, file=sys.stderr)
         return 2
@@ -108,6 +116,8 @@ def _farm(args: argparse.Namespace, pipeline: Pipeline) -> dict[str, Any]:
         "split": args.split,
         "n_questions": len(questions),
         "granularity": args.granularity or "profile",
+        "expansion": not args.no_expansion,
+        "decomposition": not args.no_decomposition,
         "systems": report,
     }
 
@@ -119,6 +129,12 @@ def _latency(args: argparse.Namespace, pipeline: Pipeline) -> dict[str, Any]:
     for stage, row in report["stages"].items():
         share = f"{row['share']:6.1%}" if row["share"] is not None else ""
         print(f"{stage:28s} 중앙값 {row['median_ms']:8.2f} ms   95% {row['p95_ms']:8.2f} ms   {share}")
+    report["sub_questions"] = subs = run_sub_questions(pipeline, questions, repeats=args.repeats)
+    if subs["n_questions"]:
+        print(
+            f"하위 질문 {subs['n_questions']}개 질문, 질문마다 검색 {subs['queries_per_question']}번: "
+            f"함께 {subs['together_ms']:.2f} ms, 차례로 {subs['in_turn_ms']:.2f} ms ({subs['speed_up']:.2f}배)"
+        )
     print(f"최대 메모리 {report['peak_memory_mb']:.0f} MB")
     return report
 

@@ -1,7 +1,7 @@
 """Channel runs of the farm set: the questions through the pipeline's own reading and channels, at maximum depth, cached.
 
 The counterpart of ``eval.runs`` for a store with documents, filters, scopes and questions of several parts. A question
-has one list per channel and part (the whole question is part 0); a part votes like the whole. What is found are
+has one list per channel and part (the whole question is part 0); a part votes with its share. What is found are
 documents: Recall, nDCG and MRR are those of ``eval.farm`` over the first ``RANKED`` passages.
 """
 
@@ -29,6 +29,7 @@ from eval.space import Matrix, Quality, Setting, Space, channel_runs
 from rag.channels.base import Channel
 from rag.fusion_retriever import MIN_RANKING
 from rag.pipeline import Pipeline, Understood
+from rag.query.expand import SUB_SHARE
 from rag.schema import BM25, CHANNELS, GRAPH, VECTOR, Query, Scope, Segment, Walk
 from rag.tracing import Recorder
 
@@ -95,7 +96,7 @@ class FarmIndex:
             told.update(u.asked.view.digest.encode())
             told.update(repr((u.plan.filters, u.plan.granularity, u.plan.scope)).encode())
             for query in u.plan.queries:
-                told.update(repr((query.text, query.tokens, query.entities, query.expansions)).encode())
+                told.update(repr((query.text, query.tokens, query.entities, query.expansions, query.filters)).encode())
                 told.update(b"" if query.vector is None else query.vector.tobytes())
         return told.hexdigest()[:12]
 
@@ -149,25 +150,27 @@ class FarmRuns:
         for q, understood in enumerate(tqdm(index.understood, desc=name, unit="질문", leave=False)):
             plan = replace(understood.plan, depth=dict.fromkeys(CHANNELS, DEPTH), walk=walk or understood.plan.walk)
             for part, query in enumerate(plan.queries):
-                hits = channel.search(plan, query).hits
+                hits = channel.search(plan.of(query), query).hits
                 rows[q, part, : len(hits)] = [index.row_of[hit.chunk_id] for hit in hits]
                 scores[q, part, : len(hits)] = [hit.score for hit in hits]
         return Run(rows, scores)
 
 
-def vote_values(lists: Sequence[npt.NDArray[np.int32]], rrf_k: int, depth: int) -> tuple[npt.NDArray[np.int64], Matrix]:
-    """Rows that any channel found, rising, and Σ over parts of 1/(rrf_k + rank) per channel, shape (rows, channels).
+def vote_values(
+    lists: Sequence[npt.NDArray[np.int32]], rrf_k: int, depth: int, share: float = SUB_SHARE
+) -> tuple[npt.NDArray[np.int64], Matrix]:
+    """Rows that any channel found, rising, and Σ over parts of s/(rrf_k + rank) per channel, shape (rows, channels).
 
-    ``lists`` holds one array (parts, DEPTH) per channel.
+    ``lists`` holds one array (parts, DEPTH) per channel; s is 1 for the whole question (part 0), ``share`` for the others.
     """
     found = np.unique(np.concatenate([rows[:, :depth].ravel() for rows in lists]))
     found = found[found >= 0].astype(np.int64)
     values = np.zeros((len(found), len(lists)))
     votes = 1 / (rrf_k + np.arange(1, depth + 1, dtype=np.float64))
     for channel, parts in enumerate(lists):
-        for rows in parts[:, :depth]:
+        for part, rows in enumerate(parts[:, :depth]):
             length = int((rows >= 0).sum())
-            values[np.searchsorted(found, rows[:length]), channel] += votes[:length]
+            values[np.searchsorted(found, rows[:length]), channel] += votes[:length] * (share if part else 1.0)
     return found, values
 
 

@@ -8,8 +8,10 @@ Figures are medians and 95th percentiles over all counted calls, in milliseconds
 from __future__ import annotations
 
 import resource
+import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from eval.questions import Question
 from rag.pipeline import Pipeline
 from rag.render import RETRIEVAL_STAGES
 from rag.schema import Query, Scope
+from rag.tracing import Recorder
 
 CONTROL_STAGES = ("features", "profile", "policy", "llm_weights", "weighting", "fusion")
 
@@ -50,3 +53,44 @@ def run_latency(pipeline: Pipeline, questions: Sequence[Question], *, repeats: i
         },
         "peak_memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
     }
+
+
+def run_sub_questions(
+    pipeline: Pipeline, questions: Sequence[Question], *, n_questions: int = 30, repeats: int = 5
+) -> dict[str, Any]:
+    """Searching a question and its sub-questions at the same time against one after the other (channels at the same
+    time in both), over the first ``n_questions`` of several parts; medians in milliseconds after one warm-up."""
+    times: dict[str, list[float]] = defaultdict(list)
+    n_queries: list[int] = []
+    for question in questions:
+        if len(n_queries) == n_questions:
+            break
+        query = Query(text=question.question, scope=Scope(farm_id=question.farm), asked_at=question.asked_at)
+        plan = pipeline.understand(query, Recorder()).plan
+        if len(plan.queries) == 1:
+            continue
+        n_queries.append(len(plan.queries))
+        alone = [replace(plan, queries=(one,)) for one in plan.queries]
+        for number in range(repeats + 1):
+            together_ms = _ms(lambda: pipeline.retriever.run(plan, Recorder()))
+            in_turn_ms = _ms(lambda: [pipeline.retriever.run(one, Recorder()) for one in alone])
+            if number:
+                times["together"].append(together_ms)
+                times["in_turn"].append(in_turn_ms)
+    if not n_queries:
+        return {"n_questions": 0}
+    together, in_turn = (float(np.median(times[name])) for name in ("together", "in_turn"))
+    return {
+        "n_questions": len(n_queries),
+        "queries_per_question": round(float(np.mean(n_queries)), 2),
+        "repeats": repeats,
+        "together_ms": round(together, 3),
+        "in_turn_ms": round(in_turn, 3),
+        "speed_up": round(in_turn / together, 3),
+    }
+
+
+def _ms(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return (time.perf_counter() - start) * 1000

@@ -18,13 +18,13 @@ from tqdm import tqdm
 
 from eval.datasets import DataSet, Passage
 from rag.lexicon import Mention
-from rag.query.features import read_question
+from rag.query.features import read_question, search_words
 from rag.schema import Query, Scope, Segment
 from rag.stores.catalogue import Catalogue
 from rag.text import TOKENIZER_VERSION, Korean, count_entities
 
 # Bumped when what is kept of an analysis changes.
-READING_VERSION = 1
+READING_VERSION = 2
 ASKED_AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 PassageReading = tuple[tuple[str, ...], tuple[tuple[str, str, int, bool], ...]]
@@ -58,7 +58,7 @@ def read_set_question(korean: Korean, text: str) -> QuestionReading:
     """One question through ``rag.query.features``."""
     query = Query(text=text, scope=Scope(), asked_at=ASKED_AT)
     features, analysis = read_question(query, korean, Catalogue.of((), ""), None)
-    return QuestionReading(features.keywords, analysis.entities, features.segment)
+    return QuestionReading(search_words(features), analysis.entities, features.segment)
 
 
 def read_set(data: DataSet, cache: Path, korean: Callable[[], Korean]) -> SetReading:

@@ -14,9 +14,11 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from ingest.limits import MEGABYTE, Limits
+from ingest.parsed import clean
 from ingest.writer import STATE_LABELS, FileStatus, Writer, find_files, refresh
 from rag.embedding import EmbeddingCache, load_embedder
-from rag.errors import IndexMismatch, RagError, StoreError
+from rag.errors import IndexMismatch, RagError, SettingsError, StoreError
 from rag.schema import PUBLIC, farm_scope
 from rag.settings import Settings, load_settings, parse_now
 from rag.stores.record import ScopeRecord, scopes_on_disk
@@ -51,6 +53,8 @@ def main(argv: list[str] | None = None) -> int:
         settings = load_settings(store=args.store)
         scope_id = PUBLIC if args.public else farm_scope(args.farm)
         files = find_files(args.paths)
+        if args.farm and files:
+            _check_farm(args.farm, settings)
         if scope_id not in scopes_on_disk(settings.store) and not files:
             print(f"'{scope_id}' 자료가 아직 없습니다.", file=sys.stderr)
             return 1 if args.remove else 0
@@ -70,6 +74,20 @@ def main(argv: list[str] | None = None) -> int:
         return 3
 
 
+def _check_farm(farm_id: str, settings: Settings) -> None:
+    """Documents of a farm that nobody can choose would never be found; a mistyped name must not make a folder.
+
+    Raises:
+        SettingsError: the farm is not one of this installation's.
+    """
+    if farm_id not in settings.farms:
+        listed = ", ".join(sorted(settings.farms)) or "없음"
+        raise SettingsError(
+            f"'{farm_id}' 은(는) 이 설치의 농장이 아닙니다(있는 농장: {listed}). "
+            f'이름을 확인하거나 onsil.toml 의 [farms] 에 {farm_id} = "농장 이름" 을 더한 뒤 다시 실행해 주세요.'
+        )
+
+
 def _write(args: argparse.Namespace, files: list[tuple[Path, str]], settings: Settings, record: ScopeRecord) -> int:
     embedder = load_embedder(settings.embedder, settings.embedder_threads)
     public = None if record.scope_id == PUBLIC else _existing(settings.store, PUBLIC)
@@ -79,7 +97,12 @@ def _write(args: argparse.Namespace, files: list[tuple[Path, str]], settings: Se
         embedder,
         korean(),
         EmbeddingCache(embedder.model_name, [settings.embedding_cache]),
-        limit_bytes=settings.ingest_limit_mb * 2**20,
+        limit_bytes=settings.ingest_limit_mb * MEGABYTE,
+        limits=Limits(
+            pages=settings.ingest_limit_pages,
+            zip_depth=settings.ingest_zip_depth,
+            zip_ratio=settings.ingest_zip_ratio,
+        ),
         public=public,
         today=now.date(),
     )
@@ -130,7 +153,8 @@ def _report(status: FileStatus, as_json: bool, *, quiet: bool = False) -> bool:
     if as_json:
         print(json.dumps(status.as_dict(), ensure_ascii=False), flush=True)
     elif not quiet or failed:
-        detail = status.reason or ", ".join(status.notes) or (f"{status.chunks}문단" if status.chunks else "")
+        remarks = " ".join(filter(None, (status.reason, *status.notes)))
+        detail = clean(remarks) or (f"{status.chunks}문단" if status.chunks else "")
         tqdm.write(f"[{STATE_LABELS[status.status]}] {status.path}" + (f" — {detail}" if detail else ""))
     return failed
 

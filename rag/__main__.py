@@ -1,4 +1,4 @@
-"""``python -m rag "질문"``: ask on the terminal.
+"""``python -m rag "질문"``: ask on the terminal. ``python -m rag lexicon --suggest``: see ``rag.lexicon_suggest``.
 
 Exit codes: 0 answered; 1 refused (nothing on file supports an answer); 2 wrong usage, question or setting;
 3 the index is missing, busy, damaged or built by other components.
@@ -10,11 +10,15 @@ import argparse
 import json
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from rag.assembly import build_pipeline
-from rag.errors import IndexMismatch, RagError, StoreError
-from rag.render import as_json, as_text
+from rag.errors import IndexMismatch, RagError, SettingsError, StoreError
+from rag.lexicon_suggest import main as suggest_words
+from rag.pipeline import Pipeline
+from rag.query.clarify import option_of
+from rag.render import as_json, as_text, asked_lines
 from rag.schema import Query, Scope, farm_scope
 from rag.settings import Settings, load_settings, parse_now
 from rag.stores.record import scope_folder
@@ -27,7 +31,8 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--farm", metavar="ID", help="이 농장의 자료도 봅니다 (없으면 공용 자료만)")
     parser.add_argument("--store", type=Path, help="저장 폴더 (기본: 설정의 store)")
     parser.add_argument("--now", metavar="T", help="질문 시각, 예: 2026-12-01 또는 2026-12-01T09:00")
-    parser.add_argument("--choice", type=int, metavar="N", help="되묻는 질문에 대한 답의 번호")
+    parser.add_argument("--choice", metavar="N", help="되묻는 질문에 대한 답: 번호나 값")
+    parser.add_argument("--previous", metavar="질문", help="바로 앞 질문 (그럼 딸기는? 처럼 이어 물을 때)")
     parser.add_argument("--system", choices=[s for s in SYSTEMS], default=ADAPTIVE, help="가중치 방식")
     parser.add_argument("--model", type=Path, help="GGUF 모델 파일 (기본: 설정의 model)")
     parser.add_argument("--explain", action="store_true", help="모든 단계를 보입니다")
@@ -41,18 +46,50 @@ def _remarks(args: argparse.Namespace, settings: Settings) -> None:
         print(
             f"'{args.farm}' 농장의 자료가 없어 공용 자료만 보았습니다. --farm 의 철자를 확인해 주세요.", file=sys.stderr
         )
+
+
+def is_interactive() -> bool:
+    """Whether somebody sits at the terminal and can answer a question back."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _chosen(args: argparse.Namespace, query: Query, pipeline: Pipeline) -> Query:
+    """The query with the asker's answer to a question back: ``--choice``, or asked for on a terminal.
+
+    Raises:
+        RagError: the answer is none of the options, or the question cannot be read.
+    """
+    interactive = not args.json and is_interactive()
+    if args.choice is None and not interactive:
+        return query
+    asked = pipeline.clarification(query)
+    if asked is None:
+        if args.choice is not None:
+            print("되묻는 질문이 없어 --choice 를 쓰지 않았습니다.", file=sys.stderr)
+        return query
     if args.choice is not None:
-        print("되묻는 질문이 없어 --choice 를 쓰지 않았습니다.", file=sys.stderr)
+        return replace(query, choice=option_of(asked, args.choice))
+    print("\n".join(asked_lines(asked)))
+    while True:
+        answer = input("번호 (Enter: 고르지 않음) > ").strip()
+        try:
+            return replace(query, choice=option_of(asked, answer) if answer else "")
+        except SettingsError as error:
+            print(error)
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Ask one question; returns the exit code."""
-    args = _arguments(argv)
+    """Ask one question, or suggest words for the lexicon; returns the exit code."""
+    given = sys.argv[1:] if argv is None else argv
+    if given[:1] == ["lexicon"] and len(given) > 1:
+        return suggest_words(given[1:])
+    args = _arguments(given)
     try:
         settings = load_settings(store=args.store, model=args.model)
         asked_at = parse_now(args.now, settings.zone) if args.now else settings.now()
-        query = Query(text=args.question, scope=Scope(farm_id=args.farm), asked_at=asked_at)
-        result = build_pipeline(settings).ask(query, system=args.system)
+        query = Query(text=args.question, scope=Scope(farm_id=args.farm), asked_at=asked_at, previous=args.previous)
+        pipeline = build_pipeline(settings, count_words=True)
+        result = pipeline.ask(_chosen(args, query, pipeline), system=args.system)
         _remarks(args, settings)
     except (StoreError, IndexMismatch) as error:
         print(error, file=sys.stderr)

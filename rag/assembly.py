@@ -21,8 +21,10 @@ from rag.fusion_retriever import Planned, ProfileFusionRetriever
 from rag.llm import LocalModel
 from rag.pipeline import Pipeline
 from rag.profile_table import load_or_builtin
+from rag.query.refine import Refiner
 from rag.schema import PUBLIC, Effort, Level, Query, Scope, farm_scope
 from rag.settings import ROOT, Settings
+from rag.stores.farm_words import WordCounts
 from rag.stores.record import SCHEMA_VERSION
 from rag.stores.sync import ScopeVectors, VectorBackend
 from rag.stores.view import Views
@@ -89,10 +91,15 @@ def build_pipeline(
     *,
     granularity: Mapping[Effort, Level] | None = None,
     extractive: bool = False,
+    expansion: bool = True,
+    decomposition: bool = True,
+    count_words: bool = False,
 ) -> Pipeline:
     """Everything wired. ``channels`` replaces the default three, ``granularity`` the profile file's per effort.
 
     ``extractive`` keeps a configured model from writing answers; it still picks weights for ``llm_weights``.
+    ``expansion`` and ``decomposition`` switch further search words and sub-questions off (``python -m eval farm``).
+    ``count_words`` counts unknown words of the questions where they are asked, unless the settings forbid it.
 
     Raises:
         RagError: encoder or calibration cannot be loaded.
@@ -116,10 +123,12 @@ def build_pipeline(
         warm={"G2", *(rule.granularity for rule in table.effort.values())},  # names in questions are read off G2
     )
     calibration = load_calibration(_levels_file(settings), embedder.model_name)
-    llm, llm_weighting = None, None
+    llm, llm_weighting, refiner = None, None, None
     if settings.model is not None:
         model = local_model(settings.model, settings.n_ctx, settings.n_threads, settings.n_gpu_layers)
         llm_weighting = LlmWeighting(model, timeout_s=settings.generation_timeout_s)
+        if settings.query_refiner:
+            refiner = Refiner(model, timeout_s=settings.generation_timeout_s)
         if not extractive:
             llm = LlmAnswerer(model, max_tokens=settings.max_answer_tokens, timeout_s=settings.generation_timeout_s)
     chosen = channels or (vector_channel(settings, views), Bm25Channel(views), GraphChannel(views))
@@ -141,5 +150,9 @@ def build_pipeline(
         channel_timeout_s=settings.channel_timeout_s,
         farm_names=settings.farms,
         banners=(banner,) if banner else (),
+        expansion=expansion,
+        decomposition=decomposition,
+        refiner=refiner,
+        counts=WordCounts(settings.store) if count_words and settings.count_words else None,
     )
     return pipeline

@@ -29,11 +29,12 @@ _SHORT = 2
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A canonical term. ``forms`` holds the term itself and all aliases."""
+    """A canonical term. ``forms`` holds the term itself and all aliases; ``source`` the name of its file."""
 
     name: str
     type: str
     forms: tuple[str, ...]
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ class Lexicon:
                 if name in names:
                     raise SettingsError(f"{where}: '{name}'이(가) 두 번 나옵니다. 한 줄로 합쳐 주세요.")
                 names.add(name)
-                terms.append(Term(name, kind, forms))
+                terms.append(Term(name, kind, forms, path.stem))
         return Lexicon(terms, digest.hexdigest()[:16])
 
     def type_of(self, name: str) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from rag.answering.extractive import HARD_TYPES, Asked, ExtractiveAnswerer, candidates_of, refusal
 from rag.answering.llm import LlmAnswerer
@@ -15,12 +16,26 @@ from rag.errors import GenerationError, SettingsError
 from rag.fusion_retriever import Planned, ProfileFusionRetriever, Retrieved
 from rag.policy import make_plan
 from rag.profile_table import ProfileTable
-from rag.query.expand import parts_of
-from rag.query.features import filters_of, names_another_farm, read_question, search_words
+from rag.query.clarify import chosen, clarify
+from rag.query.expand import (
+    SUB_SHARE,
+    Expansion,
+    SubQuestion,
+    expand,
+    narrower_of,
+    sub_questions,
+    unknown_words,
+    weighted_words,
+)
+from rag.query.features import names_another_farm, read_question, search_words
+from rag.query.filters import Relaxed, filters_of, invalid_dates, relax, side_filter
+from rag.query.refine import Refiner
 from rag.schema import (
     CHANNEL_LABELS,
     Answer,
     ChannelResult,
+    Clarification,
+    DocFilter,
     FloatVector,
     FusedEvidence,
     PlannedQuery,
@@ -29,13 +44,15 @@ from rag.schema import (
     QueryFeatures,
     Result,
     RetrievalPlan,
+    Trace,
     segment_key,
 )
+from rag.stores.farm_words import WordCounts
 from rag.stores.snapshot import INDEXED_LEVELS
 from rag.stores.view import View, Views
 from rag.text import Analysis, Korean, nfc
 from rag.tracing import Recorder
-from rag.weighting import ADAPTIVE, SYSTEMS
+from rag.weighting import ADAPTIVE, LLM_WEIGHTS, MODEL_FREE, SYSTEMS
 
 MAX_QUESTION = 2000
 # What the encoder reads of a question: it needs 1 to 3 ms a character, and nobody else is served meanwhile.
@@ -81,6 +98,14 @@ class Understood:
     profile: Profile
     profile_reason: str
     plan: RetrievalPlan
+    clarification: Clarification | None = None
+    relaxed: tuple[Relaxed, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def near_only(self) -> bool:
+        """Whether what can be found lacks the date, house or author that was asked for."""
+        return any(one.near for one in self.relaxed)
 
 
 class Pipeline:
@@ -100,6 +125,10 @@ class Pipeline:
         channel_timeout_s: float,
         farm_names: Mapping[str, str],
         banners: Sequence[str] = (),
+        expansion: bool = True,
+        decomposition: bool = True,
+        refiner: Refiner | None = None,
+        counts: WordCounts | None = None,
     ) -> None:
         self._korean = korean
         self._embedder = embedder
@@ -112,6 +141,27 @@ class Pipeline:
         self._timeout_s = channel_timeout_s
         self._farm_names = dict(farm_names)
         self._banners = tuple(banners)
+        self._expansion = expansion
+        self._decomposition = decomposition
+        self._refiner = refiner
+        self._counts = counts
+        self._narrower = narrower_of(korean.lexicon)
+        self._tokens_of = lru_cache(maxsize=4096)(korean.tokens)
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """The weighting systems that can be asked for: all, or those that need no language model."""
+        return MODEL_FREE if self.retriever.llm_weighting is None else tuple(SYSTEMS)
+
+    def clarification(self, query: Query) -> Clarification | None:
+        """What should be asked back before the question is answered, or None. ``ask`` answers without it too.
+
+        Raises:
+            SettingsError: a question that is empty or longer than 2,000 characters.
+            StoreError: nothing is indexed yet.
+        """
+        query = self._checked(query)
+        return self._read(query, self.views.get(query.scope))[2]
 
     def ask(self, query: Query, *, system: str = ADAPTIVE, listener: Listener | None = None) -> Result:
         """Answer one question with one weighting system."""
@@ -121,7 +171,8 @@ class Pipeline:
         """Answer one question with several systems from one run of the channels.
 
         Raises:
-            SettingsError: an unknown system, or a question that is empty or longer than 2,000 characters.
+            SettingsError: an unknown system, ``llm_weights`` without a model, or a question that is empty or longer
+                than 2,000 characters.
             StoreError: nothing is indexed yet.
         """
         for system in systems:
@@ -131,6 +182,16 @@ class Pipeline:
         recorder = Recorder()
         listener.on_stage("질문 읽기")
         understood = self.understand(query, recorder)
+        if self._counts is not None:
+            self._counts.add(query.scope, unknown_words(understood.features, self._korean.lexicon))
+        if LLM_WEIGHTS in systems:
+            listener.on_stage("모델이 가중치 고르기")
+        planned = [
+            self.retriever.pick_weights(
+                self.planned(understood, system), recorder, cancel=listener.cancel, on_queue=listener.on_queue
+            )
+            for system in systems
+        ]
         listener.on_stage("자료 찾기")
         results = tuple(
             _known(result, understood.asked.view, understood.plan)
@@ -138,35 +199,32 @@ class Pipeline:
         )
         shared = recorder.freeze()
         return tuple(
-            self._finish(understood, results, system, Recorder.following(shared), listener) for system in systems
+            self._finish(understood, results, one, Recorder.following(_own(shared, one.system)), listener)
+            for one in planned
         )
 
     def understand(self, query: Query, recorder: Recorder) -> Understood:
         """Read the question, look up its profile and plan the retrieval."""
-        text = nfc(_whole(query.text)).strip()
-        if not text:
-            raise SettingsError("질문이 비어 있습니다. 궁금한 것을 적어 주세요.")
-        if len(text) > MAX_QUESTION:
-            raise SettingsError(f"질문이 {len(text)}자입니다. {MAX_QUESTION}자 안으로 줄여 주세요.")
-        query = replace(query, text=text)
+        query = self._checked(query)
         view = self.views.get(query.scope)
         with recorder.span("features"):
-            own_farm = self._farm_names.get(query.scope.farm_id or "")
-            features, analysis = read_question(query, self._korean, view.catalogue, own_farm)
-            filters = filters_of(features, query, view.catalogue)
+            features, analysis, clarification = self._read(query, view)
+            features = chosen(features, clarification, query)
+            if features.standalone:
+                analysis = self._korean.analyse(features.standalone)
+            filters, relaxed = relax(filters_of(features, query), features, query, view.catalogue)
+            text = features.standalone or query.text
+            own_words = self._own_words(view, recorder)
+            words, subs = self._searched(text, features, analysis, own_words, recorder)
+        _explain_reading(query, features, clarification, relaxed, recorder)
         with recorder.span("profile"):
             profile, reason = self.table.lookup(features.segment, query.asked_at.date())
         recorder.decide("profile", profile.id, reason, segment=segment_key(features.segment))
         with recorder.span("embedding"):
             vector = self._vector(text, recorder)
-            parts = self._parts(text, analysis, view, recorder)
+            parts = self._parts(subs, query, features, filters, view, own_words, recorder)
         with recorder.span("policy"):
-            planned = PlannedQuery(
-                text=text,
-                vector=vector,
-                tokens=search_words(features),
-                entities=view.levels["G2"].graph.entities_in(text, analysis.entities),
-            )
+            planned = self._planned_query(text, vector, features, analysis, words, view)
             plan, decisions = make_plan(
                 features,
                 profile,
@@ -189,19 +247,124 @@ class Pipeline:
             view=view,
         )
         return Understood(
-            query=query, features=features, asked=asked, profile=profile, profile_reason=reason, plan=plan
+            query=query,
+            features=features,
+            asked=asked,
+            profile=profile,
+            profile_reason=reason,
+            plan=plan,
+            clarification=clarification if query.choice is None else None,
+            relaxed=relaxed,
+            notes=(*invalid_dates(features, query), *(one.note for one in relaxed)),
         )
 
-    def _parts(self, text: str, analysis: Analysis, view: View, recorder: Recorder) -> tuple[PlannedQuery, ...]:
-        """The things a question asks, each with the crop and pest names of the whole before it; empty for one thing."""
-        names = [m.name for m in analysis.mentions if m.type in HARD_TYPES]
+    def _checked(self, query: Query) -> Query:
+        """The question in NFC and of a length that can be read."""
+        text = nfc(_whole(query.text)).strip()
+        if not text:
+            raise SettingsError("질문이 비어 있습니다. 궁금한 것을 적어 주세요.")
+        if len(text) > MAX_QUESTION:
+            raise SettingsError(f"질문이 {len(text)}자입니다. {MAX_QUESTION}자 안으로 줄여 주세요.")
+        previous = nfc(_whole(query.previous or "")).strip()[:MAX_QUESTION] or None
+        return replace(query, text=text, previous=previous)
+
+    def _read(self, query: Query, view: View) -> tuple[QueryFeatures, Analysis, Clarification | None]:
+        """Features without the asker's choice, their analysis, and what would be asked back."""
+        own_farm = self._farm_names.get(query.scope.farm_id or "")
+        farms = self._farm_names.values()
+        features, analysis = read_question(query, self._korean, view.catalogue, own_farm, farms=farms)
+        return features, analysis, clarify(features, analysis, query, view.catalogue)
+
+    def _searched(
+        self,
+        text: str,
+        features: QueryFeatures,
+        analysis: Analysis,
+        own_words: Mapping[str, str],
+        recorder: Recorder,
+    ) -> tuple[tuple[Expansion, ...], tuple[SubQuestion, ...]]:
+        """Further words and sub-questions of the whole question, with the decisions that name them."""
+        words = self._words(text, features, analysis, own_words)
+        subs: tuple[SubQuestion, ...] = ()
+        if self._decomposition:
+            names = [m for m in analysis.mentions if m.type in HARD_TYPES and not _apart(text[m.start : m.end])]
+            subs = sub_questions(text, analysis.entities, () if features.standalone else features.slots, names)
+        if self._refiner is not None:
+            refined = self._refiner.refine(text, subs, words)
+            words, subs = refined.expansions, refined.sub_questions
+            recorder.decide(
+                refined.decision.stage, refined.decision.what, refined.decision.why, **refined.decision.data
+            )
+        if words:
+            added = [f"{one.word}({one.weight:g}, {one.domain}·{one.rule} ← {one.source})" for one in words]
+            recorder.decide("expand", "더한 말: " + ", ".join(added), "키워드 검색과 관계 검색에만 낮은 무게로 씁니다.")
+        if subs:
+            kinds = {"part": "여러 가지를 묻는 질문", "side": "견주는 질문", "llm": "모델이 나눔"}
+            why = ", ".join(dict.fromkeys(kinds[one.rule] for one in subs))
+            recorder.decide("expand", f"하위 질문 {len(subs)}개: " + " / ".join(one.text for one in subs), why)
+        return words, subs
+
+    def _own_words(self, view: View, recorder: Recorder) -> dict[str, str]:
+        """Word → lexicon term of the lists of the scopes in view; a list that cannot be read is left out."""
+        try:
+            return {one.word: one.alias_of for one in view.own_words if one.alias_of in self._korean.lexicon.terms}
+        except SettingsError as error:
+            recorder.decide("expand", "농장 낱말 목록을 쓰지 않음", str(error))
+            return {}
+
+    def _words(
+        self, text: str, features: QueryFeatures, analysis: Analysis, own_words: Mapping[str, str]
+    ) -> tuple[Expansion, ...]:
+        if not self._expansion:
+            return ()
+        return expand(
+            features.terms,
+            analysis.mentions,
+            self._korean.lexicon,
+            self._narrower,
+            record=features.intent == "log_lookup",
+            farm={word: term for word, term in own_words.items() if word in text},
+        )
+
+    def _planned_query(
+        self,
+        text: str,
+        vector: FloatVector | None,
+        features: QueryFeatures,
+        analysis: Analysis,
+        words: Sequence[Expansion],
+        view: View,
+    ) -> PlannedQuery:
+        tokens = search_words(features)
+        return PlannedQuery(
+            text=text,
+            vector=vector,
+            tokens=tokens,
+            entities=view.levels["G2"].graph.entities_in(text, analysis.entities),
+            expansions=weighted_words(words, tokens, self._tokens_of),
+        )
+
+    def _parts(
+        self,
+        subs: Sequence[SubQuestion],
+        query: Query,
+        whole: QueryFeatures,
+        filters: DocFilter,
+        view: View,
+        own_words: Mapping[str, str],
+        recorder: Recorder,
+    ) -> tuple[PlannedQuery, ...]:
+        """The sub-questions, each read on its own; about records where the whole is."""
+        own_farm, farms = self._farm_names.get(query.scope.farm_id or ""), self._farm_names.values()
         found: list[PlannedQuery] = []
-        for part in parts_of(text):
-            worded = " ".join([*(name for name in dict.fromkeys(names) if name not in part), part])
-            read = self._korean.analyse(worded)
-            entities = view.levels["G2"].graph.entities_in(worded, read.entities)
-            vector = self._vector(worded, recorder)
-            found.append(PlannedQuery(text=worded, vector=vector, tokens=read.tokens, entities=entities))
+        for sub in subs:
+            alone = replace(query, text=sub.text, previous=None, choice=None)
+            features, analysis = read_question(alone, self._korean, view.catalogue, own_farm, farms=farms)
+            features = replace(features, intent=whole.intent)
+            words = self._words(sub.text, features, analysis, own_words)
+            vector = self._vector(sub.text, recorder)
+            planned = self._planned_query(sub.text, vector, features, analysis, words, view)
+            found.append(replace(planned, share=SUB_SHARE, filters=side_filter(filters, features)))
         return tuple(found)
 
     def _vector(self, text: str, recorder: Recorder) -> FloatVector | None:
@@ -213,22 +376,30 @@ class Pipeline:
             recorder.decide("embedding", "벡터 없음", f"임베딩 오류: {error}")
             return None
 
+    def planned(self, understood: Understood, system: str) -> Planned:
+        """``understood`` with what decides the weights of ``system``."""
+        return Planned(
+            plan=understood.plan,
+            profile=understood.profile,
+            fallback=self.table.default.weights,
+            system=system,
+            evidence=self.table.evidence(understood.query.asked_at.date()),
+        )
+
     def _finish(
         self,
         understood: Understood,
         results: tuple[ChannelResult, ...],
-        system: str,
+        planned: Planned,
         recorder: Recorder,
         listener: Listener,
     ) -> Result:
-        planned = Planned(
-            plan=understood.plan, profile=understood.profile, fallback=self.table.default.weights, system=system
-        )
         retrieved = self.retriever.fuse_results(planned, results, recorder)
         listener.on_stage("답변 쓰기")
         with recorder.span("answer"):
             answer = _dated(self._answer(understood, retrieved, recorder, listener), retrieved.evidence)
-        return self._result(understood, retrieved, system, answer, recorder)
+            answer = replace(answer, notes=(*understood.notes, *answer.notes))
+        return self._result(understood, retrieved, planned.system, answer, recorder)
 
     def _answer(self, understood: Understood, retrieved: Retrieved, recorder: Recorder, listener: Listener) -> Answer:
         evidence = retrieved.evidence
@@ -236,7 +407,7 @@ class Pipeline:
         if names_another_farm(understood.features):
             recorder.decide("answer", "거절", "다른 농장 이름이 들어 있어, 있는지 여부와 상관없이 답하지 않습니다.")
             return refusal((), self._extractive.name, note="다른 농장의 자료는 볼 수 없습니다.")
-        if not (understood.features.keywords or understood.features.slots):
+        if not (understood.features.terms or understood.features.slots):
             recorder.decide("answer", "거절", "질문에 찾을 말이 없습니다.")
             return refusal(
                 (), self._extractive.name, note="찾을 말이 없습니다. 작물, 동, 날짜 같은 말을 넣어 물어 주세요."
@@ -246,6 +417,9 @@ class Pipeline:
             return refusal(
                 (), self._extractive.name, note="검색이 모두 실패해 찾아보지 못했습니다. 자료가 없다는 뜻이 아닙니다."
             )
+        if understood.near_only:
+            recorder.decide("answer", "거절", "질문의 날짜·동·작성자에 맞는 자료가 없습니다.")
+            return refusal(evidence.items[:top_k], self._extractive.name)
         extracted, support = self._extractive.answer(understood.asked, evidence, retrieved.results, top_k)
         recorder.decide("answer", "거절" if extracted.refused else "답변", "근거의 세기", support=support)
         if self._llm is None or extracted.refused:
@@ -300,8 +474,47 @@ class Pipeline:
             evidence=retrieved.evidence,
             answer=answer,
             trace=recorder.freeze(),
+            clarification=understood.clarification,
             banners=(*self._banners, *(f"{CHANNEL_LABELS.get(r.channel, r.channel)}: {r.error}" for r in troubles)),
         )
+
+
+def _explain_reading(
+    query: Query,
+    features: QueryFeatures,
+    clarification: Clarification | None,
+    relaxed: Sequence[Relaxed],
+    recorder: Recorder,
+) -> None:
+    """The decisions of the reading: what was inherited, asked back or chosen, what does not exist, what was left out."""
+    inherited = [f"'{slot.words_in(query)}'" for slot in features.slots if slot.inherited]
+    if features.standalone:
+        why = "고른 것" if query.choice else f"앞 질문에서 {', '.join(inherited) or '핵심어'}"
+        recorder.decide("features", f"풀어 쓴 질문: {features.standalone}", why)
+    if clarification is not None:
+        answer = "고르지 않음" if not query.choice else f"고른 것 {query.choice}"
+        recorder.decide(
+            "clarify", clarification.question, answer, options=[value for _, value in clarification.options]
+        )
+    for note in invalid_dates(features, query):
+        recorder.decide("features", "없는 날짜", note)
+    for one in relaxed:
+        recorder.decide("filters", f"{one.kind} 조건을 뺌", one.note)
+
+
+def _own(shared: Trace, system: str) -> Trace:
+    """The shared trace without the model's weights, for the systems that did not ask for them."""
+    if system == LLM_WEIGHTS:
+        return shared
+    return Trace(
+        spans=tuple(span for span in shared.spans if span.stage != LLM_WEIGHTS),
+        decisions=tuple(decision for decision in shared.decisions if decision.stage != LLM_WEIGHTS),
+    )
+
+
+def _apart(written: str) -> bool:
+    """Whether a name of two syllables is written apart, which then are two words ("무슨 병 오고 추울 땐")."""
+    return " " in written and len(written.replace(" ", "")) <= 2
 
 
 def _dated(answer: Answer, evidence: FusedEvidence) -> Answer:

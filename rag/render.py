@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from rag.schema import CHANNEL_LABELS, Answer, Citation, Evidence, Result, Vote, Weights, segment_key
+from rag.schema import CHANNEL_LABELS, Answer, Citation, Clarification, Evidence, Result, Vote, Weights, segment_key
 
-RETRIEVAL_STAGES = ("features", "profile", "embedding", "policy", "retrieval", "weighting", "fusion", "evidence")
+# Everything before the answer; "llm_weights" is there only where a model picked the weights.
+RETRIEVAL_STAGES = (
+    "features",
+    "profile",
+    "embedding",
+    "policy",
+    "llm_weights",
+    "retrieval",
+    "weighting",
+    "fusion",
+    "evidence",
+)
 
 
 def as_json(result: Result) -> dict[str, Any]:
@@ -16,6 +27,8 @@ def as_json(result: Result) -> dict[str, Any]:
         "question": result.query.text,
         "asked_at": result.query.asked_at.isoformat(),
         "farm": result.query.scope.farm_id,
+        "previous": result.query.previous,
+        "choice": result.query.choice,
         "system": result.system,
         "answer": result.answer.text,
         "refused": result.answer.refused,
@@ -53,11 +66,20 @@ def as_json(result: Result) -> dict[str, Any]:
             "relation_hint": features.relation_hint,
             "effort": features.effort,
             "slots": [
-                {"kind": s.kind, "value": s.value, "start": s.start, "end": s.end, "rule": s.rule}
+                {
+                    "kind": s.kind,
+                    "value": s.value,
+                    "text": s.words_in(result.query),
+                    "start": s.start,
+                    "end": s.end,
+                    "rule": s.rule,
+                }
                 for s in features.slots
             ],
             "keywords": list(features.keywords),
             "removed": list(features.removed),
+            "terms": list(features.terms),
+            "standalone": features.standalone,
             "entities": list(features.entities),
             "reasons": dict(features.reasons),
         },
@@ -79,9 +101,16 @@ def as_json(result: Result) -> dict[str, Any]:
             for channel in result.channels
         ],
         "latency_ms": {stage: round(ms, 2) for stage, ms in result.trace.latency_ms.items()},
-        "clarification": None,
+        "clarification": _clarification(result.clarification),
         "banners": list(result.banners),
     }
+
+
+def _clarification(asked: Clarification | None) -> dict[str, Any] | None:
+    if asked is None:
+        return None
+    options = [{"label": label, "value": value} for label, value in asked.options]
+    return {"slot": asked.slot, "question": asked.question, "options": options}
 
 
 def _citation(citation: Citation) -> dict[str, Any]:
@@ -104,9 +133,16 @@ def _weights(weights: Weights) -> dict[str, float]:
 def as_text(result: Result, *, explain: bool) -> str:
     """The answer with its numbered sources; with ``explain`` every stage for a person."""
     lines = [*(f"! {banner}" for banner in result.banners), *_answer_lines(result)]
+    if result.clarification is not None:
+        lines += ["", *asked_lines(result.clarification), "고르려면 --choice 번호 를 붙여 다시 물어 주세요."]
     if explain:
         lines += ["", *_explain_lines(result)]
     return "\n".join(lines)
+
+
+def asked_lines(asked: Clarification) -> list[str]:
+    """A question back with its numbered options."""
+    return [f"? {asked.question}", *(f"  {n}) {label}" for n, (label, _) in enumerate(asked.options, start=1))]
 
 
 def numbered(answer: Answer) -> dict[tuple[str, int], tuple[int, Citation]]:
@@ -144,12 +180,18 @@ def _answer_lines(result: Result) -> list[str]:
 def _explain_lines(result: Result) -> list[str]:
     features = result.features
     lines = ["── 질문 해석"]
-    lines += [f"  {s.kind}: {s.value}  ← '{result.query.text[s.start : s.end]}' ({s.rule})" for s in features.slots]
+    if features.standalone:
+        lines.append(f"  풀어 쓴 질문: {features.standalone}")
+    lines += [
+        f"  {s.kind}: {s.value}  ← '{s.words_in(result.query)}' [{s.start}:{s.end}] ({s.rule})" for s in features.slots
+    ]
     lines += [
         f"  핵심어: {', '.join(features.keywords) or '-'}   뺀 말: {', '.join(features.removed) or '-'}",
+        f"  찾는 말: {', '.join(features.terms) or '-'}",
         f"  개체: {', '.join(features.entities) or '-'}",
         f"  유형 {segment_key(features.segment)}, 탐색 강도 {features.effort}",
         *(f"    {name}: {reason}" for name, reason in features.reasons.items()),
+        *(f"  {line}" for line in (asked_lines(result.clarification) if result.clarification else ["되물을 것 없음"])),
         "── 프로필과 가중치",
         f"  {result.profile_id}: {result.profile_reason}",
     ]

@@ -7,7 +7,8 @@ A worked example. 햇살농원 asks "딸기 수확 후기 EC 얼마로 낮춰요
 
     Query(text="딸기 수확 후기 EC 얼마로 낮춰요?", scope=Scope(farm_id="haetsal"), asked_at=…)
     QueryFeatures(slots=(Slot(kind="crop", value="딸기", start=0, end=2, rule="lexicon.crop"), …),
-                  keywords=("수확", "후기", "EC"), intent="factual", query_length_bucket="short",
+                  keywords=("수확", "후기", "EC", "낮추다"), intent="factual",
+                  query_length_bucket="short",
                   entity_hint_presence=False, relation_hint=False, effort="low")
     .segment == ("factual", "short", False, False)
     ChannelResult(channel="graph", status="ok", hits=(Hit(chunk_id="…", scope_id="public", rank=1, score=-3.1), …))
@@ -25,7 +26,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Any, Literal
 
@@ -92,11 +93,17 @@ class Scope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A question as it was asked. ``asked_at`` carries a time zone; relative dates are read against it."""
+    """A question as it was asked. ``asked_at`` carries a time zone; relative dates are read against it.
+
+    ``choice`` is the answer to a question back: the value of an option, "" for "go on without one", None where nothing
+    was asked yet. ``previous`` is the question before in the same conversation, for "그럼 딸기는?".
+    """
 
     text: str
     scope: Scope
     asked_at: datetime
+    choice: str | None = None
+    previous: str | None = None
 
     def __post_init__(self) -> None:
         if self.asked_at.tzinfo is None:
@@ -109,7 +116,9 @@ class Query:
 class Slot:
     """A fact read off the question: ``text[start:end]`` is what rule ``rule`` matched.
 
-    ``value`` is canonical: a date period is ``"2026-03-01/2026-03-31"`` (both ends included), a house ``"2동"``.
+    ``value`` is canonical: a date period is ``"2026-03-01/2026-03-31"`` (both ends included; ``"invalid"`` for a day that
+    does not exist), a house ``"2동"``. The span of an ``inherited.*`` rule is in the previous question; a slot that was
+    chosen among options and is not written in the question has the empty span [0, 0) and the rule ``choice``.
     """
 
     kind: SlotKind
@@ -119,17 +128,36 @@ class Slot:
     rule: str
 
     def __post_init__(self) -> None:
-        if not 0 <= self.start < self.end:
+        chosen = self.rule == "choice" and self.start == self.end == 0
+        if not (0 <= self.start < self.end or chosen):
             raise ValueError(f"slot span [{self.start}, {self.end}) is empty or negative")
+
+    @property
+    def inherited(self) -> bool:
+        """Whether the slot comes from the previous question."""
+        return self.rule.startswith("inherited.")
+
+    def words_in(self, query: Query) -> str:
+        """The words that the slot was read off."""
+        text = (query.previous or "") if self.inherited else query.text
+        return text[self.start : self.end]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryFeatures:
-    """x(q) and what it was read from. ``reasons`` names the rule behind each feature."""
+    """x(q) and what it was read from. ``reasons`` names the rule behind each feature.
+
+    ``keywords`` are the question's own nouns and predicates (dictionary form) beside its slots, ``removed`` its particles
+    and words of asking; ``terms`` are the BM25 tokens of all that is asked (crops and values too, dates and people not).
+    ``standalone`` is the question made whole: a follow-up with the words of the question before, a question that was
+    asked back with the crop that was chosen; "" where the question stands alone.
+    """
 
     slots: tuple[Slot, ...] = ()
     keywords: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
+    terms: tuple[str, ...] = ()
+    standalone: str = ""
     entities: tuple[str, ...] = ()
     intent: Intent = "factual"
     query_length_bucket: LengthBucket = "short"
@@ -146,6 +174,12 @@ class QueryFeatures:
     def values(self, kind: SlotKind) -> tuple[str, ...]:
         """Values of all slots of one kind, in the order of the text."""
         return tuple(slot.value for slot in self.slots if slot.kind == kind)
+
+    @property
+    def periods(self) -> tuple[tuple[date, date], ...]:
+        """First and last day of the dates that exist, in the order of the text."""
+        pairs = (value.split("/") for value in self.values("date") if "/" in value)
+        return tuple((date.fromisoformat(first), date.fromisoformat(last)) for first, last in pairs)
 
 
 def segment_key(segment: Segment) -> str:
@@ -301,12 +335,30 @@ class DocFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedQuery:
-    """One (sub-)question ready for the channels: text, unit vector (None: encoder failed), BM25 tokens, entities."""
+    """One (sub-)question ready for the channels: text, unit vector (None: encoder failed), BM25 tokens, entities.
+
+    ``expansions``: further words with a weight in (0, 1), for BM25 (as tokens) and the graph (as entities) only.
+    ``share`` in (0, 1]: what its lists' votes count beside the whole question's. ``filters``: its own document filter
+    (one side of "작년 3월이랑 올해 3월"), None: the plan's.
+
+    Raises:
+        ValueError: a weight or the share is out of its range.
+    """
 
     text: str
     vector: FloatVector | None
     tokens: tuple[str, ...]
     entities: tuple[str, ...]
+    expansions: tuple[tuple[str, float], ...] = ()
+    share: float = 1.0
+    filters: DocFilter | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share <= 1:
+            raise ValueError(f"share = {self.share} must lie in (0, 1]")
+        bad = [(word, weight) for word, weight in self.expansions if not 0 < weight < 1]
+        if bad:
+            raise ValueError(f"expansion weights must lie between 0 and 1: {bad}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -326,6 +378,10 @@ class RetrievalPlan:
     def __post_init__(self) -> None:
         if not self.queries:
             raise ValueError("a plan has at least one query")
+
+    def of(self, query: PlannedQuery) -> RetrievalPlan:
+        """The plan as it is for one of its queries: with that query's own filter, where it has one."""
+        return self if query.filters is None else replace(self, filters=query.filters)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,7 +406,7 @@ class GraphPath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelResult:
-    """What a channel gave back. ``status`` tells empty, failed, timed-out and skipped apart.
+    """What a channel gave back. ``status`` tells empty, failed, timed-out and skipped apart; ``share`` is the query's.
 
     Raises:
         ValueError: ranks are not 1…n in order, or a non-ok result carries hits.
@@ -363,6 +419,7 @@ class ChannelResult:
     error: str | None = None
     note: str | None = None
     paths: tuple[GraphPath, ...] = ()
+    share: float = 1.0
 
     def __post_init__(self) -> None:
         if [hit.rank for hit in self.hits] != list(range(1, len(self.hits) + 1)):

@@ -48,6 +48,8 @@ class Settings(BaseSettings):
     channel_timeout_s: float = Field(default=3.0, gt=0, le=60)
 
     evidence_control: bool = True
+    query_refiner: bool = False
+    count_words: bool = True
 
     model: Path | None = None
     n_ctx: int = Field(default=4096, ge=512, le=131072)
@@ -57,6 +59,9 @@ class Settings(BaseSettings):
     generation_timeout_s: float = Field(default=120.0, gt=0)
 
     ingest_limit_mb: int = Field(default=50, ge=1, le=2048)
+    ingest_limit_pages: int = Field(default=2000, ge=1)
+    ingest_zip_depth: int = Field(default=2, ge=1, le=5)
+    ingest_zip_ratio: int = Field(default=100, ge=1, le=1000)
 
     @field_validator("timezone")
     @classmethod

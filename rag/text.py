@@ -162,11 +162,13 @@ class Korean:
             offset += len(line) + 1
         return [span for span in spans if span.start < span.end]
 
-    def analyse(self, text: str, *, typos: bool = False, heading: bool = False) -> Analysis:
-        """Tokens and entities of one text; ``heading``: its Latin-script lines are titles."""
+    def analyse(
+        self, text: str, *, typos: bool = False, heading: bool = False, morphemes: list[Token] | None = None
+    ) -> Analysis:
+        """Tokens and entities of one text; ``heading``: its Latin-script lines are titles; ``morphemes``: its Kiwi tokens, if known."""
         if not has_hangul(text):
             return self._analyse_latin(text, heading)
-        morphemes = self.morphemes(text, typos=typos)
+        morphemes = self.morphemes(text, typos=typos) if morphemes is None else morphemes
         lexical = [t for t in morphemes if not str(t.tag).startswith(_GRAMMATICAL)]
         borders = ({t.start for t in lexical}, {t.start + t.len for t in lexical})
         mentions = self.lexicon.mentions(text, borders)

@@ -153,7 +153,7 @@ def python_commands() -> set[str]:
         for line in re.findall(r"^(?:\$ )?(python -m [^\n]*)$", text, re.MULTILINE)
     }
     for path in sources():
-        found |= set(re.findall(r"python -m [a-z_.]+(?: [a-z]+\b)?", path.read_text(encoding="utf-8")))
+        found |= set(re.findall(r"python -m [a-z_.]+(?: [a-z][a-z-]*\b)?", path.read_text(encoding="utf-8")))
     return found
 
 

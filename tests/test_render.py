@@ -173,7 +173,7 @@ def test_banners_come_first() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "  crop: 딸기  ← '딸기' (lexicon.작물)",
+        "  crop: 딸기  ← '딸기' [0:2] (lexicon.작물)",
         "  default: 까닭",
         "  원래: 의미 검색 0.75  키워드 검색 0.25",
         "  최종: 의미 검색 1.00  키워드 검색 0.00",
@@ -201,7 +201,7 @@ def test_json_form() -> None:
     assert form["weights"]["final"] == {VECTOR: 1.0, BM25: 0.0}
     assert form["channels"][1] == {"name": BM25, "status": "failed", "ms": 0.0, "hits": 0, "error": "꺼짐"}
     assert form["features"]["slots"] == [
-        {"kind": "crop", "value": "딸기", "start": 0, "end": 2, "rule": "lexicon.작물"}
+        {"kind": "crop", "value": "딸기", "text": "딸기", "start": 0, "end": 2, "rule": "lexicon.작물"}
     ]
     assert form["segment"] == "factual|short|value:-|relation:-"
     assert form["latency_ms"] == {"features": 1.24}

@@ -1,6 +1,7 @@
-"""Word documents through python-docx: heading styles, lists with their visible numbers, tables, properties.
+"""Word documents through python-docx: heading styles, lists with their visible numbers, tables, notes, properties.
 
-Own walks replace two python-docx conveniences that lose text: ``Paragraph.text`` skips tracked insertions and
+Footnotes and text boxes follow the paragraph or table that holds them; headers and footers come last, as a section
+of their own. Own walks replace two python-docx conveniences that lose text: ``Paragraph.text`` skips tracked insertions and
 content controls, ``iter_inner_content`` skips content controls at block level.
 """
 
@@ -16,6 +17,7 @@ from docx.document import Document
 from docx.oxml.ns import qn
 from docx.table import Table
 from docx.text.paragraph import Paragraph
+from lxml import etree  # type: ignore[import-untyped]
 
 from ingest.loaders.text import add_line, stem_title
 from ingest.parsed import DocumentBuilder, ParsedDocument, clean, row_text
@@ -26,6 +28,8 @@ _LIST_STYLE = re.compile(r"list|목록|글머리", re.IGNORECASE)
 _TEMPLATE_AUTHOR = "python-docx"
 _DECIMAL = "decimal"
 _ABSTRACT_ID = qn("w:abstractNumId")
+_TEXT_BOX = qn("w:txbxContent")
+_NOTES = {"footnote": "각주", "endnote": "미주"}
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 
 
@@ -37,11 +41,19 @@ def load_docx(data: bytes, name: str) -> ParsedDocument:
     blocks = list(_blocks(document))
     heading_title = "" if _titled(blocks) else _only_top_heading(blocks)
     numbers = _Numbers(document)
+    notes = _Notes(document)
     for block in blocks:
         if isinstance(block, Table):
             _add_table(builder, block)
+            element = block._tbl
         else:
             _add_paragraph(builder, block, heading_title, numbers)
+            element = block._p
+        _add_text_boxes(builder, element)
+        for text in notes.of(element):
+            builder.paragraph(text)
+    _add_edges(builder, document)
+    _note_pictures(builder, document)
     return builder.build(clean(document.core_properties.title) or stem_title(name))
 
 
@@ -63,6 +75,61 @@ class _Numbers:
         for deeper in [key for key in self._counts if key[0] == properties[0] and key[1] > properties[1]]:
             del self._counts[deeper]
         return f"{self._counts[properties]}. "
+
+
+class _Notes:
+    """Footnotes and endnotes, numbered as they are met."""
+
+    def __init__(self, document: Document) -> None:
+        self._texts: dict[tuple[str, str], str] = {}
+        self._counts: Counter[str] = Counter()
+        for relation in document.part.rels.values():
+            kind = relation.reltype.rpartition("/")[2].removesuffix("s")
+            if kind in _NOTES and not relation.is_external:
+                self._read(kind, relation.target_part.blob)
+
+    def _read(self, kind: str, data: bytes) -> None:
+        root = etree.fromstring(data, etree.XMLParser(resolve_entities=False, no_network=True))
+        for note in root.iter(qn(f"w:{kind}")):
+            self._texts[kind, note.get(qn("w:id"))] = _cell_text(note)
+
+    def of(self, element: Any) -> Iterator[str]:
+        """ "각주 1: …" for each reference below ``element``."""
+        for kind, name in _NOTES.items():
+            for reference in element.iter(qn(f"w:{kind}Reference")):
+                text = self._texts.get((kind, reference.get(qn("w:id"))))
+                if text:
+                    self._counts[kind] += 1
+                    yield f"{name} {self._counts[kind]}: {text}"
+
+
+def _add_text_boxes(builder: DocumentBuilder, element: Any) -> None:
+    """Paragraphs of the shapes that are anchored in ``element``; a fallback copy of a shape is left out."""
+    for box in element.iter(_TEXT_BOX):
+        if not any(ancestor.tag == _FALLBACK for ancestor in box.iterancestors()):
+            for paragraph in box.iter(qn("w:p")):
+                add_line(builder, clean("".join(_pieces(paragraph))))
+
+
+def _add_edges(builder: DocumentBuilder, document: Document) -> None:
+    """Headers and footers, each text once; page numbers are none."""
+    edges = [
+        edge for part in document.sections for edge in (part.header, part.footer) if not edge.is_linked_to_previous
+    ]
+    texts = dict.fromkeys(
+        clean("".join(_pieces(paragraph))) for edge in edges for paragraph in edge._element.iter(qn("w:p"))
+    )
+    shown = [text for text in texts if any(char.isalpha() for char in text)]
+    if shown:
+        builder.heading(1, "머리글과 바닥글")
+    for text in shown:
+        builder.paragraph(text)
+
+
+def _note_pictures(builder: DocumentBuilder, document: Document) -> None:
+    pictures = sum(1 for _ in document.element.body.iter("{*}blip", "{*}imagedata"))
+    if pictures:
+        builder.note(f"그림 {pictures}개 속의 글자는 읽지 않았습니다.")
 
 
 def _take_properties(builder: DocumentBuilder, document: Document) -> None:
@@ -139,13 +206,13 @@ def _text(paragraph: Paragraph) -> str:
 
 
 def _pieces(element: Any) -> Iterator[str]:
-    """Text of runs, tracked insertions, links and controls; deletions and fallback copies of shapes left out."""
+    """Text of runs, tracked insertions, links and controls; deletions, text boxes and fallback copies left out."""
     for child in element.iterchildren():
         if child.tag == qn("w:t"):
             yield child.text or ""
         elif child.tag in (qn("w:tab"), qn("w:br"), qn("w:cr")):
             yield " "
-        elif child.tag not in (qn("w:pPr"), qn("w:del"), _FALLBACK):
+        elif child.tag not in (qn("w:pPr"), qn("w:del"), _TEXT_BOX, _FALLBACK):
             yield from _pieces(child)
 
 
@@ -186,7 +253,14 @@ def _level_formats(abstract: Any) -> dict[int, str]:
 def _add_table(builder: DocumentBuilder, table: Table) -> None:
     """A table by its grid; one whose grid is inconsistent is read cell by cell, with a note."""
     try:
-        builder.table(_grid(table))
+        grid = _grid(table)
+        if len({len(row) for row in grid}) > 1 or any(
+            row.grid_cols_before or row.grid_cols_after for row in table.rows
+        ):
+            builder.note(
+                f"표 {builder.tables + 1}: 줄마다 칸 수가 다릅니다. 칸 이름이 어긋나 보이면 원본을 확인해 주세요."
+            )
+        builder.table(grid)
     except (ValueError, IndexError):
         builder.tables += 1
         builder.note(
@@ -201,7 +275,7 @@ def _add_table(builder: DocumentBuilder, table: Table) -> None:
 
 def _grid(table: Table) -> list[list[str]]:
     """Cell texts; a cell merged sideways counts once, one merged downwards repeats in each row."""
-    return [_row_cells([cell._tc for cell in row.cells]) for row in table.rows]
+    return [[""] * row.grid_cols_before + _row_cells([cell._tc for cell in row.cells]) for row in table.rows]
 
 
 def _row_cells(cells: list[Any]) -> list[str]:

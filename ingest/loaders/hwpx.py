@@ -1,7 +1,7 @@
 """HWPX and HWP 5 through hwp2markdown (package ``hwp2md``), then the Markdown parser.
 
-Headers, footers, memos and pictures are not in its output; what it left out is told in a note. Documents
-without outline levels get headings from marks and numbers ("□ 개요", "1. 개요"), as plain text does, and from
+Headers, footers and hidden comments are not in its output: they come last, as a section of their own (``hwp_asides``).
+Memos, drawn objects and pictures are not read; what was left out is told in a note. Documents without outline levels get headings from marks and numbers ("□ 개요", "1. 개요"), as plain text does, and from
 short lines that stand alone above a sentence, a list or a table.
 """
 
@@ -9,15 +9,18 @@ import re
 
 from hwp2md import DrmProtectedError, EncryptedDocumentError, convert_bytes
 from hwp2md.errors import InputTooLargeError
-from hwp2md.memory import MAX_INPUT_BYTES
+from hwp2md.memory import MAX_INPUT_BYTES, MemoryResult
 from hwp2md.skips import SKIP_LABELS
 
+from ingest.loaders.hwp_asides import asides
+from ingest.loaders.properties import Properties, ole_properties, package_properties
 from ingest.loaders.text import BULLET, NUMBERED, SENTENCE_END, heading_level, heading_style, parse_markdown, stem_title
 from ingest.parsed import DocumentBuilder, ParsedDocument
 from rag.errors import IngestError
 
 _MAX_TITLE = 60
 _MAX_SHORT_HEADING = 30
+_ASIDES = ("header_footer", "hidden_comment")
 _STOP = re.compile(r"[.?!。…:;,][\"'”’)\]]*$")
 
 
@@ -32,22 +35,42 @@ def load_hwp(data: bytes, name: str) -> ParsedDocument:
 
 
 def _load(data: bytes, name: str, kind: str) -> ParsedDocument:
-    markdown, skipped = _convert(data, name)
-    builder = DocumentBuilder(format=kind)
-    if skipped:
-        builder.note(f"읽지 않은 요소: {skipped}. 검색에 필요하면 본문으로 옮겨 다시 올려 주세요.")
-    lines = markdown.split("\n")
+    result = _convert(data, name)
+    properties = _properties(data, kind)
+    builder = DocumentBuilder(format=kind, author=properties.author, created=properties.created)
+    edges = asides(data, kind) if any(part in _ASIDES for part, _ in result.skipped) else []
+    _note_skipped(builder, result, bool(edges))
+    lines = result.markdown.split("\n")
     _take_title(builder, lines)
     if not any(line.startswith("#") for line in lines):
         lines = _mark_headings(lines)
     parse_markdown(builder, "\n".join(lines))
+    if edges:
+        builder.heading(1, "머리말, 꼬리말, 숨은 설명")
+        for where, text in edges:
+            builder.paragraph(f"{where}: {text}")
     return builder.build(stem_title(name))
 
 
-def _convert(data: bytes, name: str) -> tuple[str, str]:
-    """Markdown and a list of what the converter skipped. The neutral file name keeps picture links parsable."""
+def _properties(data: bytes, kind: str) -> Properties:
+    if kind == "hwp":
+        return ole_properties(data)
+    return package_properties(data, "Contents/content.hpf", "creator", "CreatedDate")
+
+
+def _note_skipped(builder: DocumentBuilder, result: MemoryResult, has_asides: bool) -> None:
+    left_out = [(SKIP_LABELS[part], count) for part, count in result.skipped if not (has_asides and part in _ASIDES)]
+    if left_out:
+        listed = ", ".join(f"{label} {count}개" for label, count in left_out)
+        builder.note(f"읽지 않은 요소: {listed}. 검색에 필요하면 본문으로 옮겨 다시 올려 주세요.")
+    if result.image_count:
+        builder.note(f"그림 {result.image_count}개 속의 글자는 읽지 않았습니다.")
+
+
+def _convert(data: bytes, name: str) -> MemoryResult:
+    """Markdown and what the converter skipped. The neutral file name keeps picture links parsable."""
     try:
-        result = convert_bytes(data, filename="document")
+        return convert_bytes(data, filename="document")
     except EncryptedDocumentError as error:
         raise IngestError(f"'{name}': 암호가 걸린 한글 문서입니다. 암호를 풀어 저장한 뒤 다시 올려 주세요.") from error
     except DrmProtectedError as error:
@@ -57,7 +80,6 @@ def _convert(data: bytes, name: str) -> tuple[str, str]:
             f"'{name}': 한글 문서가 너무 큽니다({len(data):,}바이트, 한도 {MAX_INPUT_BYTES:,}바이트). "
             "나누어 올려 주세요."
         ) from error
-    return result.markdown, ", ".join(f"{SKIP_LABELS[kind]} {count}개" for kind, count in result.skipped)
 
 
 def _mark_headings(lines: list[str]) -> list[str]:

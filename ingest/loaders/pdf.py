@@ -35,6 +35,7 @@ _REPEATED = 0.6
 _MIN_WRAPPED = 15
 _ORPHAN_SHARE = 0.05
 _MAX_UNREADABLE = 0.3
+_LEAST_PICTURE = 0.1
 
 _PAGE_NUMBER = re.compile(
     r"[-–—]?\s*(?:p\.?\s*|page\s*)?\d{1,4}(?:\s*(?:/|of)\s*\d{1,4})?\s*(?:쪽|페이지)?\s*[-–—]?", re.IGNORECASE
@@ -67,8 +68,9 @@ class Line:
 
 def load_pdf(data: bytes, name: str) -> ParsedDocument:
     """A PDF with a text layer."""
-    pages, info = _read(data, name)
-    builder = DocumentBuilder(format="pdf", pages=len(pages))
+    builder = DocumentBuilder(format="pdf")
+    pages, info = _read(builder, data, name)
+    builder.pages = len(pages)
     _check_text_layer(builder, pages, name)
     _take_info(builder, info)
     lines = _body_lines(pages)
@@ -79,24 +81,67 @@ def load_pdf(data: bytes, name: str) -> ParsedDocument:
     return builder.build(_info_title(info) or stem_title(name))
 
 
+def check_pages(data: bytes, name: str, limit: int) -> None:
+    """Count the pages before any is read.
+
+    Raises:
+        IngestError: more than ``limit``, or a password is needed.
+    """
+    with _PDFIUM:
+        document = _open(data, name)
+        count = len(document)
+        document.close()
+    if count > limit:
+        raise IngestError(
+            f"'{name}': 쪽이 너무 많습니다({count:,}쪽, 한도 {limit:,}쪽). "
+            "나누어 올리거나 설정 ingest_limit_pages 를 올려 주세요."
+        )
+
+
 # --- reading ----------------------------------------------------------------------------------------------
 
 
-def _read(data: bytes, name: str) -> tuple[list[list[Line]], dict[str, str]]:
+def _read(builder: DocumentBuilder, data: bytes, name: str) -> tuple[list[list[Line]], dict[str, str]]:
     with _PDFIUM:
+        document = _open(data, name)
         try:
-            document = pdfium.PdfDocument(io.BytesIO(data))
-        except pdfium.PdfiumError as error:
-            if error.err_code == _WRONG_PASSWORD:
-                raise IngestError(
-                    f"'{name}': 암호가 걸린 PDF입니다. 암호를 풀어 저장한 뒤 다시 올려 주세요."
-                ) from error
-            raise
-        try:
-            pages = [_page_lines(document[index], index + 1) for index in range(len(document))]
+            _note_state(builder, document)
+            pages: list[list[Line]] = []
+            pictures = 0
+            for index in range(len(document)):
+                page = document[index]
+                lines = _page_lines(page, index + 1)
+                pictures += _pictures(page) if lines else 0
+                page.close()
+                pages.append(lines)
+            if pictures:
+                builder.note(f"그림 {pictures}개 속의 글자는 읽지 않았습니다.")
             return pages, document.get_metadata_dict()
         finally:
             document.close()
+
+
+def _open(data: bytes, name: str) -> pdfium.PdfDocument:
+    try:
+        return pdfium.PdfDocument(io.BytesIO(data))
+    except pdfium.PdfiumError as error:
+        if error.err_code == _WRONG_PASSWORD:
+            raise IngestError(f"'{name}': 암호가 걸린 PDF입니다. 암호를 풀어 저장한 뒤 다시 올려 주세요.") from error
+        raise
+
+
+def _note_state(builder: DocumentBuilder, document: pdfium.PdfDocument) -> None:
+    if raw.FPDF_GetSecurityHandlerRevision(document) >= 0:
+        builder.note("복사나 인쇄가 제한된 PDF입니다. 암호 없이 열려 내용을 읽었습니다.")
+    if not raw.FPDF_DocumentHasValidCrossReferenceTable(document):
+        builder.note("PDF의 차례표가 깨져 있어 고쳐 읽었습니다. 빠진 내용이 있을 수 있으니 원본과 견주어 주세요.")
+
+
+def _pictures(page: pdfium.PdfPage) -> int:
+    """Pictures large enough to hold text that somebody would look for."""
+    width, height = page.get_size()
+    boxes = (item.get_bounds() for item in page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=3))
+    return sum((box[2] - box[0]) * (box[3] - box[1]) >= _LEAST_PICTURE * width * height for box in boxes)
 
 
 def _page_lines(page: pdfium.PdfPage, number: int) -> list[Line]:
@@ -111,7 +156,6 @@ def _page_lines(page: pdfium.PdfPage, number: int) -> list[Line]:
         outside = [index for index in run if index not in inside]
         lines += [_line(textpage, outside, number, height)] if outside else []
     textpage.close()
-    page.close()
     return [line for line in lines if line.text]
 
 

@@ -1,4 +1,4 @@
-"""CSV, TSV and Excel sheets: every data row becomes one block "동: 1동, 급액 EC(dS/m): 2.4".
+"""CSV, TSV and Excel sheets (XLSX, XLS): every data row becomes one block "동: 1동, 급액 EC(dS/m): 2.4".
 
 A sheet is cut at blank rows. In each part the header is the first row that is as wide as the data and holds
 no number or date; lines above it (titles, "단위: …") become paragraphs. A part without a header of its own
@@ -8,6 +8,7 @@ goes on under the header before it.
 import csv
 import io
 import re
+import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
@@ -15,6 +16,7 @@ from statistics import median
 
 from python_calamine import CalamineSheet, CalamineWorkbook, PasswordError, SheetTypeEnum, SheetVisibleEnum
 
+from ingest.loaders.properties import Properties, ole_properties, package_properties
 from ingest.loaders.text import decode, stem_title
 from ingest.parsed import DocumentBuilder, ParsedDocument, clean, is_header, is_value, row_text
 from rag.errors import IngestError
@@ -25,6 +27,9 @@ _FULL_DATE = re.compile(r"(\d{4})\s*[-./년]\s*(\d{1,2})\s*[-./월]\s*(\d{1,2})\
 _REMARK = re.compile(r"[※*]|주\)|비고|참고")
 _MAX_TITLE = 60
 _MAX_LINES_IN_CELL = 50
+_MAX_CELLS = 5_000_000
+_REFERENCE = re.compile(rb'<(?:\w+:)?c\b[^>]{0,80}?\br="([A-Z]{1,3})(\d{1,7})"')
+_REFERENCE_LENGTH = 120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +60,20 @@ def load_tsv(data: bytes, name: str) -> ParsedDocument:
 
 def load_xlsx(data: bytes, name: str) -> ParsedDocument:
     """An Excel workbook: one section per visible sheet, merged cells filled downwards."""
-    builder = DocumentBuilder(format="xlsx")
+    _check_extent(data, name)
+    return _load_workbook(data, name, "xlsx", package_properties(data, "docProps/core.xml", "creator", "created"))
+
+
+def load_xls(data: bytes, name: str) -> ParsedDocument:
+    """An Excel 97-2003 workbook."""
+    return _load_workbook(data, name, "xls", ole_properties(data))
+
+
+def _load_workbook(data: bytes, name: str, kind: str, properties: Properties) -> ParsedDocument:
+    builder = DocumentBuilder(format=kind, author=properties.author, created=properties.created)
     try:
         with CalamineWorkbook.from_filelike(io.BytesIO(data)) as book:
-            _read_sheets(builder, book)
+            _read_sheets(builder, book, name)
     except PasswordError as error:
         raise IngestError(f"'{name}': 암호가 걸린 엑셀 파일입니다. 암호를 풀어 저장한 뒤 다시 올려 주세요.") from error
     return builder.build(stem_title(name))
@@ -93,7 +108,43 @@ def _delimiter(text: str, usual: str) -> str:
         return usual
 
 
-def _read_sheets(builder: DocumentBuilder, book: CalamineWorkbook) -> None:
+def _check_extent(data: bytes, name: str) -> None:
+    """The reader holds a sheet as a full rectangle: two cells in opposite corners would take all memory."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        for part in archive.namelist():
+            if re.fullmatch(r"xl/worksheets/[^/]+\.xml", part):
+                _check_area(name, part, *_corner(archive, part))
+
+
+def _corner(archive: zipfile.ZipFile, part: str) -> tuple[int, int]:
+    """Last row and last column that a sheet names, read in pieces; cells without a reference do not count."""
+    rows = columns = 0
+    rest = b""
+    with archive.open(part) as stream:
+        while block := stream.read(1 << 20):
+            rest += block
+            for letters, digits in _REFERENCE.findall(rest):
+                rows, columns = max(rows, int(digits)), max(columns, _column_number(letters))
+            rest = rest[-_REFERENCE_LENGTH:]
+    return rows, columns
+
+
+def _column_number(letters: bytes) -> int:
+    number = 0
+    for letter in letters:
+        number = 26 * number + letter - 64
+    return number
+
+
+def _check_area(name: str, sheet: str, rows: int, columns: int) -> None:
+    if rows * columns > _MAX_CELLS:
+        raise IngestError(
+            f"'{name}': 시트 '{sheet.rpartition('/')[2]}'의 칸이 너무 넓게 흩어져 있습니다({rows:,}행 × {columns:,}열). "
+            "멀리 떨어진 칸을 지우거나 필요한 표만 새 파일로 옮겨 올려 주세요."
+        )
+
+
+def _read_sheets(builder: DocumentBuilder, book: CalamineWorkbook, file_name: str) -> None:
     sheets = [meta for meta in book.sheets_metadata if meta.typ == SheetTypeEnum.WorkSheet]
     visible = [meta.name for meta in sheets if meta.visible == SheetVisibleEnum.Visible]
     for meta in sheets:
@@ -102,7 +153,9 @@ def _read_sheets(builder: DocumentBuilder, book: CalamineWorkbook) -> None:
     for name in visible:
         if len(visible) > 1 or not _DEFAULT_SHEET.fullmatch(name.strip()):
             builder.heading(1, name)
-        add_sheet(builder, _sheet_grid(book.get_sheet_by_name(name)), name, takes_title=name == visible[0])
+        sheet = book.get_sheet_by_name(name)
+        _check_area(file_name, name, sheet.total_height, sheet.total_width)
+        add_sheet(builder, _sheet_grid(sheet), name, takes_title=name == visible[0])
 
 
 def _sheet_grid(sheet: CalamineSheet) -> list[list[str]]:

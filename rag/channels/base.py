@@ -51,7 +51,7 @@ def run_channels(channels: Sequence[Channel], plan: RetrievalPlan, recorder: Rec
     outcomes: list[ChannelResult | None] = [None] * len(jobs)
 
     def work(index: int, channel: Channel, query: PlannedQuery) -> None:
-        outcomes[index] = _timed(channel, plan, query, recorder)
+        outcomes[index] = _timed(channel, plan.of(query), query, recorder)
 
     threads = [
         threading.Thread(target=work, args=(index, *job), name=f"channel-{job[0].name}", daemon=True)
@@ -83,7 +83,7 @@ def _timed(channel: Channel, plan: RetrievalPlan, query: PlannedQuery, recorder:
         )
     end = time.perf_counter()
     recorder.add_span(f"channel:{channel.name}", start, end)
-    return replace(result, ms=(end - start) * 1000)
+    return replace(result, ms=(end - start) * 1000, share=query.share)
 
 
 def _timeout(name: str, plan: RetrievalPlan) -> ChannelResult:

@@ -25,6 +25,7 @@ from rag.errors import StoreError
 from rag.schema import LEVELS, ChunkRecord, DocFilter, Level, Scope, SentenceRecord
 from rag.stores.bm25_index import Bm25Index
 from rag.stores.catalogue import Catalogue, passes
+from rag.stores.farm_words import FarmWord, read_words
 from rag.stores.graph_index import GraphIndex
 from rag.stores.record import ScopeRecord, scope_folder
 from rag.stores.snapshot import INDEXED_LEVELS, DocumentFacts, Snapshot, current_digest, open_snapshot
@@ -109,6 +110,15 @@ class View:
     def catalogue(self) -> Catalogue:
         """What is on file."""
         return Catalogue.of(self.documents, self.digest)
+
+    @cached_property
+    def own_words(self) -> tuple[FarmWord, ...]:
+        """The scopes' own lists of words, read once.
+
+        Raises:
+            SettingsError: a list cannot be read; names the line.
+        """
+        return tuple(word for record in self.records.values() for word in read_words(record.folder))
 
     def mask(self, level: Level, wanted: DocFilter) -> Mask | None:
         """Rows whose document passes the filter; None when nothing is filtered."""

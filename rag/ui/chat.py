@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from rag.pipeline import MAX_QUESTION
@@ -9,6 +11,7 @@ from rag.render import numbered
 from rag.schema import Query
 from rag.text import nfc
 from rag.ui.components.answer import answer_text, banners, citation_buttons
+from rag.ui.components.clarification import clarification_buttons
 from rag.ui.components.evidence import evidence_list, opened_card
 from rag.ui.components.latency import latency_panel, total_ms
 from rag.ui.components.reading import reading_panel
@@ -34,9 +37,9 @@ def page() -> None:
         max_chars=MAX_QUESTION,
         disabled=running,
     )
-    if asked and not running:
-        _ask(session, name, asked)
     entries = session.chats.read(name)
+    if asked and not running:
+        _ask(session, name, asked, previous=_previous(entries))
     if not entries and job is None:
         _welcome(session, name)
     for entry in entries:
@@ -58,6 +61,8 @@ def _entry(entry: Entry, session: Session, name: str) -> None:
         st.html(f"<div class='on-text'>{html_text(entry.question)}</div>")
     with st.chat_message("assistant", avatar=":material/eco:"):
         if entry.turn is not None:
+            if (choice := clarification_buttons(entry.turn, entry.id)) is not None:
+                _ask(session, name, entry.question, previous=entry.turn.previous, choice=choice)
             _turn(entry.turn, session, entry.id)
         else:
             st.error(plain(entry.error or "답을 받지 못했습니다."))
@@ -113,9 +118,20 @@ def _job(session: Session, name: str) -> Job | None:
     return job
 
 
-def _ask(session: Session, name: str, question: str) -> None:
+def _previous(entries: Sequence[Entry]) -> str | None:
+    """The question that a next one may follow on."""
+    return next((entry.turn.whole_question for entry in reversed(entries) if entry.turn is not None), None)
+
+
+def _ask(session: Session, name: str, question: str, *, previous: str | None = None, choice: str | None = None) -> None:
     """Start answering and draw the page anew, locked."""
-    query = Query(text=nfc(question).strip(), scope=session.scope, asked_at=session.settings.now())
+    query = Query(
+        text=nfc(question).strip(),
+        scope=session.scope,
+        asked_at=session.settings.now(),
+        previous=previous,
+        choice=choice,
+    )
     job = Job(query=query, system=session.system, conversation=name)
     st.session_state.setdefault("jobs", {})[settings_key(session.scope), name] = job
     job.start(session.pipeline, session.chats)

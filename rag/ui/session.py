@@ -23,7 +23,7 @@ from rag.stores.record import scope_folder
 from rag.ui.escape import plain, shortened
 from rag.ui.history import Chats, new_id, valid_id
 from rag.ui.library import Library
-from rag.weighting import ADAPTIVE, SYSTEMS
+from rag.weighting import ADAPTIVE, MODEL_FREE, SYSTEMS
 
 _log = logging.getLogger(__name__)
 _LISTED = 12
@@ -63,7 +63,7 @@ def guard() -> Iterator[None]:
 
 @st.cache_resource(show_spinner="검색 준비 중…", max_entries=2)
 def _pipeline(key: str, _settings: Settings) -> Pipeline:
-    return build_pipeline(_settings)
+    return build_pipeline(_settings, count_words=True)
 
 
 def current() -> Session:
@@ -90,7 +90,8 @@ def draw_sidebar() -> None:
     settings = load_settings()
     with st.sidebar:
         _choose_farm(settings)
-        st.selectbox("방식", list(SYSTEMS), format_func=SYSTEMS.__getitem__, key="system")
+        systems = MODEL_FREE if settings.model is None else tuple(SYSTEMS)
+        st.selectbox("방식", systems, format_func=SYSTEMS.__getitem__, key="system")
         session = current()
         st.caption(f"답변 **{plain(answerer_label(settings))}**")
         with guard_sidebar():

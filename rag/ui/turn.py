@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 
 from rag.schema import (
     Answer,
+    Clarification,
     Evidence,
     GraphPath,
     QueryFeatures,
@@ -54,6 +55,9 @@ class Turn:
     trace: Trace
     banners: tuple[str, ...] = ()
     cancelled: bool = False
+    clarification: Clarification | None = None
+    previous: str | None = None
+    choice: str | None = None
 
     @staticmethod
     def of(result: Result, *, cancelled: bool = False) -> Turn:
@@ -83,7 +87,15 @@ class Turn:
             trace=replace(result.trace, decisions=tuple(replace(d, data={}) for d in result.trace.decisions)),
             banners=result.banners,
             cancelled=cancelled,
+            clarification=result.clarification,
+            previous=result.query.previous,
+            choice=result.query.choice,
         )
+
+    @property
+    def whole_question(self) -> str:
+        """What a next question follows on: a follow-up with what it took from the one before."""
+        return self.features.standalone or self.question
 
     @property
     def segment(self) -> str:

@@ -141,7 +141,30 @@ def test_refusal_names_what_was_near(new_app: NewApp, monkeypatch: pytest.Monkey
 def test_no_document_under_the_conditions_of_the_question_is_no_dead_end(new_app: NewApp) -> None:
     app = ask(new_app(), "2019년 5월 급액 EC 기록 찾아줘")
     assert "찾지 못했습니다" in bodies(app)[1]
-    assert "조건을 하나씩 빼고" in page_text(app)
+    assert "맞는 자료가 없습니다" in page_text(app)
+    assert "가까운 문서" in page_text(app)
+
+
+def test_a_question_back_is_buttons_above_the_answer(new_app: NewApp) -> None:
+    app = ask(new_app(), "급액 EC 얼마로 맞추면 되나요?")
+    assert not app.exception
+    assert "어느 작목인가요?" in page_text(app).replace("\\", "")
+    assert [b.label for b in app.button if (b.key or "").startswith("choose-")] == ["딸기", "토마토"]
+    app = press(app, "choose-")
+    assert not app.exception
+    assert len(app.chat_message) == 4
+    assert "고른 것: 딸기" in page_text(app)
+    assert "dS/m" in bodies(app)[-1] or "dS/m" in page_text(app)
+    assert len([b for b in app.button if (b.key or "").startswith("choose-")]) == 2  # of the first answer only
+
+
+def test_a_follow_up_takes_the_rest_from_the_question_before(new_app: NewApp) -> None:
+    app = ask(ask(new_app(), EC), "그럼 토마토는?")
+    assert not app.exception
+    app = app.button_group[1].set_value(["reading"]).run()
+    text = page_text(app).replace("\\", "")
+    assert "풀어 쓴 질문: 토마토 수확 후기에는 급액 EC 얼마로 낮춰요?" in text
+    assert "(lexicon.작물)" in text
 
 
 def test_unsupported_sentence_is_underlined_with_its_reason() -> None:

@@ -13,6 +13,7 @@ from eval.farm_runs import DEPTH, FarmRuns, evaluate, ranked_documents, vote_val
 from eval.runs import Run
 from eval.space import Space, weight_grid
 from rag.fusion import fuse
+from rag.query.expand import SUB_SHARE
 from rag.schema import CHANNELS, ChannelResult, Hit, Walk
 
 WALK = Walk()
@@ -27,10 +28,10 @@ def lists(*parts: list[int]) -> np.ndarray:
     return found
 
 
-def test_a_part_votes_like_the_whole() -> None:
-    found, values = vote_values([lists([4, 7], [7]), lists([2], [])], rrf_k=1, depth=20)
+def test_a_part_votes_with_its_share() -> None:
+    found, values = vote_values([lists([4, 7], [7]), lists([2], [])], rrf_k=1, depth=20, share=0.5)
     assert found.tolist() == [2, 4, 7]
-    assert values == pytest.approx(np.array([[0, 1 / 2], [1 / 2, 0], [1 / 3 + 1 / 2, 0]]))
+    assert values == pytest.approx(np.array([[0, 1 / 2], [1 / 2, 0], [1 / 3 + 0.5 / 2, 0]]))
 
 
 def test_depth_cuts_every_list() -> None:
@@ -86,7 +87,9 @@ def test_rankings_are_those_of_the_products_fusion(tmp_path: Any) -> None:
                         Hit(chunk_id=f"c{row:02d}", scope_id="public", rank=rank, score=0.0)
                         for rank, row in enumerate((r for r in run.rows[q, part].tolist() if r >= 0), start=1)
                     )
-                    results.append(ChannelResult(channel=channel, status="ok" if hits else "empty", hits=hits))
+                    status = "ok" if hits else "empty"
+                    share = SUB_SHARE if part else 1.0
+                    results.append(ChannelResult(channel=channel, status=status, hits=hits, share=share))
             fused = fuse(results, setting.as_weights, 5, limit=10)
             expected = list(dict.fromkeys(f"d{int(hit.chunk_id[1:]) % N_DOCUMENTS:02d}" for hit in fused))
             assert ranked_documents(cast("FarmRuns", runs), q, setting) == expected

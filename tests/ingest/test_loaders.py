@@ -547,7 +547,7 @@ def test_csv_named_xls_is_read_as_csv_but_csv_like_txt_stays_text(read):
         (b"", "a.pdf", "빈 파일"),
         (b" \n", "a.txt", "빈 파일"),
         (codecs.BOM_UTF8, "a.txt", "읽을 글자가 없습니다"),
-        (b"<html><table></table></html>", "a.xls", "아직 지원하지 않는 형식"),
+        (b"<html><table></table></html>", "a.xls", "읽을 글자가 없습니다"),
         (b"\x89PNG\r\n\x1a\n" + bytes(40), "a.pdf", "아직 지원하지 않는 형식"),
         (bytes(range(256)) * 4, "a.bin", "아직 지원하지 않는 형식"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(100), "a.hwp", "손상"),

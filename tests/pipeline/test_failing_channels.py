@@ -20,7 +20,7 @@ from rag.errors import ChannelUnavailable
 from rag.pipeline import Pipeline
 from rag.schema import BM25, CHANNELS, GRAPH, VECTOR, DocFilter, PlannedQuery, RetrievalPlan, Scope
 from rag.stores.view import Views
-from rag.weighting import SYSTEMS
+from rag.weighting import MODEL_FREE
 from tests.pipeline.support import asked, command, finished, settings_for, stable
 
 QUESTION = "EC 1mS/cm는 1dS/m와 같은 값인가요?"
@@ -93,7 +93,7 @@ def test_weights_are_shared_out_among_the_living(base: Path) -> None:
 
 def test_all_channels_down_is_a_refusal(base: Path) -> None:
     pipeline = pipeline_with(base, *(Broken(name, RuntimeError("x")) for name in CHANNELS))
-    for result in pipeline.compare(asked(QUESTION), tuple(SYSTEMS)):
+    for result in pipeline.compare(asked(QUESTION), MODEL_FREE):
         assert result.answer.refused
         assert len(result.banners) == len(CHANNELS)
         assert not result.evidence.items

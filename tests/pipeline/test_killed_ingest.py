@@ -38,8 +38,8 @@ def documents_in(store: Path) -> dict[str, tuple[str, int, int]]:
             "LEFT JOIN sentences s ON s.chunk_id = c.chunk_id GROUP BY d.doc_id"
         ).fetchall()
         bare = db.execute(
-            "SELECT COUNT(*) FROM chunks WHERE level = 'G2' AND (vector IS NULL OR tokens = '[]' OR chunk_id NOT IN "
-            "(SELECT chunk_id FROM sentences))"
+            "SELECT COUNT(*) FROM chunks WHERE vector IS NULL OR tokens = '[]' OR chunk_id NOT IN "
+            "(SELECT chunk_id FROM sentences UNION SELECT chunk_id FROM spans)"
         ).fetchone()[0]
         assert bare == 0
     for _, _, original, chunks, sentences in rows:
@@ -52,9 +52,9 @@ def documents_in(store: Path) -> dict[str, tuple[str, int, int]]:
 def check_snapshot(record: ScopeRecord) -> None:
     snapshot = open_snapshot(record)
     if snapshot is not None:
-        rows = snapshot.levels["G2"]
-        assert len(rows.chunk_ids) == len(rows.vectors) == len(rows.document_of) == len(rows.tokens)
-        assert sum(map(len, snapshot.sentences.values())) == len(snapshot.sentence_vectors)
+        for rows in snapshot.levels.values():
+            assert len(rows.chunk_ids) == len(rows.vectors) == len(rows.document_of) == len(rows.tokens)
+            assert len(rows.spans) == len(snapshot.sentence_tokens) == len(snapshot.sentence_vectors)
 
 
 def state(store: Path) -> tuple[object, ...]:

@@ -132,9 +132,27 @@ class TestIndex:
             pipeline.ask(asked(QUESTION))
         assert not pipeline.ask(asked(QUESTION, farm_id=None)).answer.refused  # who does not see it, is not told
 
-    def test_the_named_command_repairs_it(self, small_store: Path) -> None:
+    def test_an_index_of_one_level(self, small_store: Path) -> None:
+        """As it was before all three levels were indexed: no vectors, tokens or places of the others."""
+        present = record_of(small_store, "public").manifest()["schema"]
+        counts = record_of(small_store, "public").counts()
+        with sqlite3.connect(record_of(small_store, "public").folder / "store.sqlite") as db:
+            db.execute("UPDATE chunks SET vector = NULL, tokens = '[]' WHERE level <> 'G2'")
+            db.execute("DELETE FROM mentions WHERE chunk_id IN (SELECT chunk_id FROM chunks WHERE level <> 'G2')")
+            db.execute("DROP TABLE spans")
+            db.execute("UPDATE manifest SET value = '1' WHERE key = 'schema'")
+        with pytest.raises(IndexMismatch) as error:
+            build_pipeline(settings_for(small_store)).ask(asked(QUESTION))
+        for part in ("'1'", f"'{present}'", "python -m ingest --rebuild --public"):
+            assert part in str(error.value)
+        assert take_in(small_store, "public", options=("--rebuild",)) == 0
+        assert record_of(small_store, "public").counts() == counts
+        assert not build_pipeline(settings_for(small_store)).ask(asked(QUESTION)).answer.refused
+
+    @pytest.mark.parametrize("key", ["embedder", "schema"])
+    def test_the_named_command_repairs_it(self, small_store: Path, key: str) -> None:
         before = stable(build_pipeline(settings_for(small_store)).ask(asked(QUESTION)))
-        set_manifest(small_store, "public", "embedder", self.OTHER)
+        set_manifest(small_store, "public", key, self.OTHER)
         assert take_in(small_store, "public", options=("--rebuild",)) == 0
         assert stable(build_pipeline(settings_for(small_store)).ask(asked(QUESTION))) == before
 
@@ -174,7 +192,7 @@ class TestIndex:
         assert mentions_korean(capsys.readouterr().err)
 
     @pytest.mark.parametrize(
-        "name", ["rows.json", "graph.json", "tokens.json", "vectors_G2.npy", "sentences.npy", "", "CURRENT"]
+        "name", ["rows.json", "graph.json", "tokens.json", "vectors_G1.npy", "sentences.npy", "", "CURRENT"]
     )
     @pytest.mark.parametrize("damage", ["missing", "cut", "empty"])
     def test_damaged_snapshot_files(

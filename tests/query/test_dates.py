@@ -43,13 +43,14 @@ def day(text: str) -> str:
         ("2024-02-29", TUESDAY, "2024-02-29", day("2024-02-29"), "date.full"),
         # a day of a month
         ("3월 5일에 친 약", TUESDAY, "3월 5일", day("2026-03-05"), "date.month_day"),
-        ("작년 3월 5일", TUESDAY, "작년 3월 5일", day("2025-03-05"), "date.month_day"),
-        ("25년 3월 5일", TUESDAY, "25년 3월 5일", day("2025-03-05"), "date.month_day"),
+        ("작년 3월 5일", TUESDAY, "작년 3월 5일", day("2025-03-05"), "date.year_month_day"),
+        ("25년 3월 5일", TUESDAY, "25년 3월 5일", day("2025-03-05"), "date.year_month_day"),
         ("12월 1일", TUESDAY, "12월 1일", day("2026-12-01"), "date.month_day"),
         ("12월 2일", TUESDAY, "12월 2일", day("2025-12-02"), "date.month_day"),
         ("12월 31일", NEW_YEAR, "12월 31일", day("2025-12-31"), "date.month_day"),
         ("1월 1일", NEW_YEAR, "1월 1일", day("2026-01-01"), "date.month_day"),
         ("2월 29일", LEAP, "2월 29일", day("2024-02-29"), "date.month_day"),
+        ("2월 29일", TUESDAY, "2월 29일", day("2024-02-29"), "date.month_day"),  # the latest there was
         # a month by number
         ("2026-03 요약", TUESDAY, "2026-03", "2026-03-01/2026-03-31", "date.year_month"),
         ("2024.2", TUESDAY, "2024.2", "2024-02-01/2024-02-29", "date.year_month"),
@@ -66,7 +67,7 @@ def day(text: str) -> str:
         ("재작년 2월", date(2026, 5, 5), "재작년 2월", "2024-02-01/2024-02-29", "date.year_month"),
         ("2026년 4월 4동", TUESDAY, "2026년 4월", "2026-04-01/2026-04-30", "date.year_month"),
         ("25년 3월 일지", TUESDAY, "25년 3월", "2025-03-01/2025-03-31", "date.year_month"),
-        ("'24년 2월", TUESDAY, "24년 2월", "2024-02-01/2024-02-29", "date.year_month"),
+        ("'24년 2월", TUESDAY, "'24년 2월", "2024-02-01/2024-02-29", "date.year_month"),
         ("올 3월", TUESDAY, "올 3월", "2026-03-01/2026-03-31", "date.year_month"),
         # a part of a month
         ("3월 초", TUESDAY, "3월 초", "2026-03-01/2026-03-10", "date.month"),
@@ -76,19 +77,19 @@ def day(text: str) -> str:
         ("2월 하순", LEAP, "2월 하순", "2024-02-21/2024-02-29", "date.month"),
         ("2월말", TUESDAY, "2월말", "2026-02-21/2026-02-28", "date.month"),
         # seasons and years
-        ("작년 봄", TUESDAY, "작년 봄", "2025-03-01/2025-05-31", "date.season"),
-        ("올봄", TUESDAY, "올봄", "2026-03-01/2026-05-31", "date.season"),
-        ("올해 여름", TUESDAY, "올해 여름", "2026-06-01/2026-08-31", "date.season"),
-        ("2025년 가을", TUESDAY, "2025년 가을", "2025-09-01/2025-11-30", "date.season"),
-        ("작년 겨울", TUESDAY, "작년 겨울", "2025-12-01/2026-02-28", "date.season"),
-        ("작년 겨울", LEAP, "작년 겨울", "2023-12-01/2024-02-29", "date.season"),
+        ("작년 봄", TUESDAY, "작년 봄", "2025-03-01/2025-05-31", "date.year_season"),
+        ("올봄", TUESDAY, "올봄", "2026-03-01/2026-05-31", "date.year_season"),
+        ("올해 여름", TUESDAY, "올해 여름", "2026-06-01/2026-08-31", "date.year_season"),
+        ("2025년 가을", TUESDAY, "2025년 가을", "2025-09-01/2025-11-30", "date.year_season"),
+        ("작년 겨울", TUESDAY, "작년 겨울", "2025-12-01/2026-02-28", "date.year_season"),
+        ("작년 겨울", LEAP, "작년 겨울", "2023-12-01/2024-02-29", "date.year_season"),
         ("작년", TUESDAY, "작년", "2025-01-01/2025-12-31", "date.year"),
         ("지난해에", NEW_YEAR, "지난해", "2025-01-01/2025-12-31", "date.year"),
         ("전년 대비", TUESDAY, "전년", "2025-01-01/2025-12-31", "date.year"),
         ("올해", NEW_YEAR, "올해", "2026-01-01/2026-12-31", "date.year"),
         ("금년", TUESDAY, "금년", "2026-01-01/2026-12-31", "date.year"),
         ("재작년", NEW_YEAR, "재작년", "2024-01-01/2024-12-31", "date.year"),
-        ("2025년 보고서", TUESDAY, "2025년", "2025-01-01/2025-12-31", "date.year"),
+        ("2025년 보고서", TUESDAY, "2025년", "2025-01-01/2025-12-31", "date.numbered_year"),
         # days back
         ("오늘", TUESDAY, "오늘", day("2026-12-01"), "date.day_word"),
         ("어제", TUESDAY, "어제", day("2026-11-30"), "date.day_word"),
@@ -139,7 +140,6 @@ def test_a_rule_and_what_it_matched(text: str, today: date, words: str, period: 
         ("2026-02-30", TUESDAY, "2026-02-30"),
         ("2023-02-29", TUESDAY, "2023-02-29"),
         ("작년 2월 29일", TUESDAY, "작년 2월 29일"),
-        ("2월 29일", TUESDAY, "2월 29일"),
         ("4월 31일", TUESDAY, "4월 31일"),
         ("3월 0일", TUESDAY, "3월 0일"),
         ("13월", TUESDAY, "13월"),
@@ -180,7 +180,7 @@ def test_two_periods_in_the_order_of_the_text() -> None:
         ("작년 3월", "2025-03-01/2025-03-31", "date.year_month"),
         ("올해 3월", "2026-03-01/2026-03-31", "date.year_month"),
     ]
-    assert [words for words, *_ in read("어제랑 3월 5일, 그리고 2025년", TUESDAY)] == ["어제", "3월 5일", "2025년"]
+    assert [words for words, *_ in read("어제랑 3월 5일, 그리고 작년 봄", TUESDAY)] == ["어제", "3월 5일", "작년 봄"]
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,8 @@ def test_two_periods_in_the_order_of_the_text() -> None:
         ("4월 배액률 작년하고 올해", [("작년", "2025-04"), ("올해", "2026-04")]),
         ("작년 4월이랑 올해 같은 달", [("작년 4월", "2025-04"), ("올해", "2026-04")]),
         ("2025년 보고서에서 3월 것", [("2025년", "2025-03")]),
-        ("3월이랑 4월, 작년", [("3월", "2026-03"), ("4월", "2026-04"), ("작년", "2025-01")]),  # which month is not said
+        ("3월이랑 4월, 작년", [("3월", "2025-03"), ("4월", "2025-04")]),
+        ("4월 초 배액률 작년하고 올해", [("작년", "2025-04"), ("올해", "2026-04")]),
     ],
 )
 def test_a_month_meets_the_years_beside_it(text: str, periods: list[tuple[str, str]]) -> None:
@@ -235,3 +236,111 @@ def test_findings_are_ordered_apart_and_inside_the_text(text: str, today: date) 
         end = found.end
         if isinstance(found, Period):
             assert found.first <= found.last
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "period", "rule"),
+    [
+        # written other ways
+        ("2026/2/17 배액", "2026/2/17", day("2026-02-17"), "date.full"),
+        ("25.3.12 일지", "25.3.12", day("2025-03-12"), "date.full"),
+        ("20250312 일지", "20250312", day("2025-03-12"), "date.full"),
+        ("3/12 일지", "3/12", day("2026-03-12"), "date.month_day"),
+        ("2026.3월 센서", "2026.3월", "2026-03-01/2026-03-31", "date.year_month"),
+        ("2026년 10월 5일 월요일", "2026년 10월 5일 월요일", day("2026-10-05"), "date.full"),
+        ("2026년 11월 둘째날", "2026년 11월 둘째날", day("2026-11-02"), "date.year_month_day"),
+        ("2025년도", "2025년도", "2025-01-01/2025-12-31", "date.numbered_year"),
+        ("'24년 보고서", "'24년", "2024-01-01/2024-12-31", "date.numbered_year"),
+        ("26년 보고서", "26년", "2026-01-01/2026-12-31", "date.numbered_year"),
+        ("2024 방제 지침", "2024", "2024-01-01/2024-12-31", "date.numbered_year"),
+        # spoken
+        ("이천이십오년 십이월", "이천이십오년 십이월", "2025-12-01/2025-12-31", "date.year_month"),
+        ("유월 십오일", "유월 십오일", day("2026-06-15"), "date.month_day"),
+        ("작년 섣달", "작년 섣달", "2025-12-01/2025-12-31", "date.year_month"),
+        # ranges
+        ("작년 3~5월", "작년 3~5월", "2025-03-01/2025-05-31", "date.year_range"),
+        ("3월부터 5월까지", "3월부터 5월까지", "2026-03-01/2026-05-31", "date.range"),
+        ("11월부터 2월까지", "11월부터 2월까지", "2025-11-01/2026-02-28", "date.range"),
+        ("작년 11월~2월", "작년 11월~2월", "2025-11-01/2026-02-28", "date.year_range"),
+        (
+            "작년 12월 25일부터 올해 1월 5일까지",
+            "작년 12월 25일부터 올해 1월 5일까지",
+            "2025-12-25/2026-01-05",
+            "date.year_range",
+        ),
+        ("2025년 3월 12일~15일", "2025년 3월 12일~15일", "2025-03-12/2025-03-15", "date.year_range"),
+        ("어제부터 오늘까지", "어제부터 오늘까지", "2026-11-30/2026-12-01", "date.year_range"),
+        ("작년 3월부터 지금까지", "작년 3월부터 지금까지", "2025-03-01/2026-12-01", "date.year_range"),
+        # parts of a year
+        ("2025년 하반기", "2025년 하반기", "2025-07-01/2025-12-31", "date.year_half"),
+        ("상반기", "상반기", "2026-01-01/2026-06-30", "date.half"),
+        ("작년 4분기", "작년 4분기", "2025-10-01/2025-12-31", "date.year_quarter"),
+        ("지난 분기", "지난 분기", "2026-07-01/2026-09-30", "date.year_quarter"),
+        ("지난 여름", "지난 여름", "2026-06-01/2026-08-31", "date.year_season"),
+        ("지난 겨울", "지난 겨울", "2025-12-01/2026-02-28", "date.year_season"),
+        ("가을 일지", "가을", "2026-09-01/2026-11-30", "date.season"),
+        ("지난 3월", "지난 3월", "2026-03-01/2026-03-31", "date.year_month"),
+        # counted back
+        ("사흘 전", "사흘 전", day("2026-11-28"), "date.ago"),
+        ("보름 전", "보름 전", day("2026-11-16"), "date.ago"),
+        ("일주일 전", "일주일 전", day("2026-11-24"), "date.ago"),
+        ("3일 전", "3일 전", day("2026-11-28"), "date.ago"),
+        ("3주 전 목요일", "3주 전 목요일", day("2026-11-12"), "date.ago"),
+        ("최근 일주일", "최근 일주일", "2026-11-24/2026-12-01", "date.recent"),
+        ("최근 석 달", "최근 석 달", "2026-09-02/2026-12-01", "date.recent"),
+        ("지난 열흘 동안", "지난 열흘", "2026-11-21/2026-12-01", "date.recent"),
+        ("지난달 말", "지난달 말", "2026-11-21/2026-11-30", "date.month_word"),
+        ("지난달 15일", "지난달 15일", day("2026-11-15"), "date.month_word"),
+        ("지난 금요일", "지난 금요일", day("2026-11-27"), "date.weekday"),
+        ("작년 이맘때", "작년 이맘때", "2025-11-24/2025-12-08", "date.same_time"),
+        ("12일 일지", "12일", day("2026-11-12"), "date.day"),
+        ("31일에", "31일", day("2026-10-31"), "date.day"),
+        # English
+        ("yesterday 일지", "yesterday", day("2026-11-30"), "date.day_word"),
+        ("last week 점검표", "last week", "2026-11-23/2026-11-29", "date.week"),
+        ("March 2025 일지", "March 2025", "2025-03-01/2025-03-31", "date.year_month"),
+    ],
+)
+def test_what_people_say(text: str, words: str, period: str, rule: str) -> None:
+    assert read(text, TUESDAY) == [(words, period, rule)]
+
+
+@pytest.mark.parametrize(
+    "text", ["수확 3일 전까지", "정식 후 30일", "7일 간격으로", "겨울철 난방", "봄가을로", "2배 1/2"]
+)
+def test_spans_of_growing_are_no_dates(text: str) -> None:
+    assert read(text, TUESDAY) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["2025.13.05 기록", "13월 회의록", "작년 6월 31일", "9월31일수확기록", "2026년 14월", "32일 일지"]
+)
+def test_dates_that_are_in_no_calendar(text: str) -> None:
+    (found,) = find_periods(text, TUESDAY)
+    assert isinstance(found, BadDate)
+
+
+def test_the_second_of_two_takes_the_year_of_the_first() -> None:
+    assert read("작년 1분기와 2분기", TUESDAY) == [
+        ("작년 1분기", "2025-01-01/2025-03-31", "date.year_quarter"),
+        ("2분기", "2025-04-01/2025-06-30", "date.year_quarter"),
+    ]
+    assert [p for _, p, _ in read("1월 대비 2월, 둘 다 올해 거로", TUESDAY)] == [
+        "2026-01-01/2026-01-31",
+        "2026-02-01/2026-02-28",
+    ]
+
+
+def test_the_day_after_counts_from_the_day_before() -> None:
+    base = date(2026, 11, 24)
+    assert [str(p.first) for p in find_periods("그 다음날 거는", TUESDAY, base=base) if isinstance(p, Period)] == [
+        "2026-11-25"
+    ]
+    assert [str(p.first) for p in find_periods("그 전날은", TUESDAY, base=base) if isinstance(p, Period)] == [
+        "2026-11-23"
+    ]
+    assert list(find_periods("그 다음날 거는", TUESDAY)) == []
+
+
+def test_english_words_can_be_left_alone() -> None:
+    assert list(find_periods("Who died last year in March?", TUESDAY, english=False)) == []

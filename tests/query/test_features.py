@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from dataclasses import replace
 from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
@@ -10,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag.query.features import filters_of, names_another_farm, read_question, search_words
+from rag.query.clarify import chosen, clarify
+from rag.query.features import names_another_farm, read_question, search_words
+from rag.query.filters import filters_of
 from rag.schema import DocFilter, Query, QueryFeatures, Scope
 from rag.stores.catalogue import Catalogue
 from rag.text import korean, nfc
@@ -33,7 +36,7 @@ def read(text: str, farm_id: str | None = "haetsal") -> QueryFeatures:
 
 def filter_for(text: str, farm_id: str | None = "haetsal") -> DocFilter:
     asked = query(text, farm_id)
-    return filters_of(read(text, farm_id), asked, CATALOGUE)
+    return filters_of(read(text, farm_id), asked)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +54,7 @@ def filter_for(text: str, farm_id: str | None = "haetsal") -> DocFilter:
         ("작년 3월 작업일지에서 방제한 날 알려줘", "log_lookup", "기록 단서: 문서 종류"),
         ("김주임이 한 것", "log_lookup", "기록 단서: 날짜·동·작성자"),
         ("2동 배액률", "log_lookup", "기록 단서: 날짜·동·작성자"),
-        ("어제 보일러 고장", "log_lookup", "기록 단서: 고장"),
+        ("어제 보일러 고장", "log_lookup", "기록 단서: 날짜·동·작성자"),
         ("작년 3월 딸기 EC", "log_lookup", "기록 단서: 날짜·동·작성자"),  # a month of one year is the farm's own
         ("3월 딸기 EC", "factual", "다른 단서 없음"),  # may be the season
         ("보일러 고장 원인", "relational", "'원인'"),  # a record's word, but no date, house or author
@@ -72,24 +75,24 @@ def test_only_a_farm_has_records(text: str) -> None:
 @pytest.mark.parametrize(
     ("n_words", "bucket"), [(0, "short"), (5, "short"), (6, "medium"), (10, "medium"), (11, "long")]
 )
-def test_length_counts_keywords(n_words: int, bucket: str) -> None:
+def test_length_counts_search_terms(n_words: int, bucket: str) -> None:
     words = ["alpha", "bravo", "golf", "hotel", "india", "juliet", "kilo", "lima", "mike", "papa", "quebec"]
     features = read(" ".join(words[:n_words]))
-    assert len(features.keywords) == n_words
+    assert len(features.terms) == n_words
     assert features.query_length_bucket == bucket
-    assert features.reasons["query_length_bucket"] == f"핵심어 {n_words}개"
+    assert features.reasons["query_length_bucket"] == f"찾는 말 {n_words}개"
 
 
 def test_filter_words_and_stop_words_are_no_keywords() -> None:
     features = read("작년 3월 2동 배액률 얼마")
     assert "배액률" in features.keywords
     assert not {"작년", "3월", "2동", "얼마"} & set(features.keywords)
-    assert {"작년", "3월", "2동"} <= set(features.removed)
-    assert not set(features.keywords) & set(features.removed)
+    assert features.removed == ("얼마",)
+    assert not {"작년", "3월", "2동"} & set(features.terms)
 
 
 def test_a_record_word_said_in_one_syllable_counts_as_its_term() -> None:
-    assert "야간" in read("밤 온도 몇 도").keywords
+    assert "야간" in read("밤 온도 몇 도").terms
 
 
 @pytest.mark.parametrize(
@@ -108,6 +111,11 @@ def test_hints_and_their_reasons(
     features = read(text)
     assert (features.entity_hint_presence, features.relation_hint) == (entity_hint, relation_hint)
     assert (features.reasons["entity_hint_presence"], features.reasons["relation_hint"]) == (entity_why, relation_why)
+
+
+def test_a_term_does_not_reach_over_two_words() -> None:
+    assert read("딸기 말고 토마토 EC").values("crop") == ("토마토",)
+    assert "마그네슘" not in read("딸기 말고 토마토 EC").entities
 
 
 def test_entities_are_canonical_and_named_once() -> None:
@@ -163,9 +171,10 @@ def test_what_is_not_on_file_stays_in_the_filter() -> None:
     assert wanted.periods == ((date(2020, 1, 5), date(2020, 1, 5)),)
 
 
-def test_a_kind_that_is_not_on_file_does_not_filter() -> None:
-    assert filter_for("계약서 보여줘").kinds == ()
-    assert filter_for("회의록 보여줘").kinds == ("회의록",)
+def test_kind_and_format_filter() -> None:
+    wanted = filter_for("pdf로 된 회의록 보여줘")
+    assert (wanted.kinds, wanted.formats) == (("회의록",), ("pdf",))
+    assert filter_for("일지.hwp 열어줘").formats == ("hwpx", "hwp")
 
 
 @pytest.mark.parametrize(
@@ -193,6 +202,17 @@ def test_names_another_farm(text: str, other: bool) -> None:
 PIECES = st.sampled_from(
     [
         "작년",
+        "그럼 ",
+        "은요?",
+        "2월 30일",
+        "말고",
+        "말고 토마토",
+        "1~3동",
+        "토마도",
+        "2025년 보고서",
+        "이십오",
+        "급액 EC 얼마",
+        "a.pdf",
         "3월",
         "2동",
         "김주임",
@@ -226,8 +246,19 @@ def test_any_text_gives_features_with_spans_inside_it(text: str) -> None:
         "entity_hint_presence",
         "effort",
     }
-    filters_of(features, query(text), CATALOGUE)
+    filters_of(features, query(text))
     search_words(features)
+
+
+@unhurried
+@given(st.lists(PIECES, max_size=12).map("".join), st.lists(PIECES, max_size=12).map("".join), st.booleans())
+def test_any_follow_up_gives_features(text: str, previous: str, private: bool) -> None:
+    asked = replace(query(nfc(text), "haetsal" if private else None), previous=nfc(previous) or None)
+    features, analysis = read_question(asked, korean(), CATALOGUE, "햇살농원")
+    for slot in features.slots:
+        assert 0 < len(slot.words_in(asked)) == slot.end - slot.start
+    assert read_question(asked, korean(), CATALOGUE, "햇살농원")[0] == features
+    search_words(chosen(features, clarify(features, analysis, asked, CATALOGUE), asked))
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_authors(text: str, expected: list[tuple[str, str, str]]) -> None:
     ],
 )
 def test_houses(text: str, expected: list[tuple[str, str]]) -> None:
-    assert slots_of(text, "house") == [(words, value, "house.number") for words, value in expected]
+    assert [(words, value) for words, value, _ in slots_of(text, "house")] == expected
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,12 @@ def test_houses(text: str, expected: list[tuple[str, str]]) -> None:
         ("영농일지", ["작업일지"]),
         ("점검 기록", ["점검표"]),
         ("계약서", ["계약서"]),
-        ("지난 회의에서", ["회의록"]),
+        ("지난 회의에서", []),  # the meeting, not its minutes
+        ("방제 기록", []),
+        ("수리 내역", []),
+        ("거래 명세서", ["거래명세서"]),
+        ("메뉴얼이랑 지침서", ["매뉴얼", "지침"]),
+        ("난방 일지", ["작업일지"]),
         ("수확 대장", ["수확기록"]),
         ("출하기록", ["수확기록"]),
         ("고장 기록", ["수리기록"]),
@@ -92,11 +97,28 @@ def test_document_kinds(text: str, kinds: list[str]) -> None:
     [
         ("EC 2.5 dS/m", [("2.5 dS/m", "2.5 dS/m")]),
         ("EC 2.5mS/cm", [("2.5mS/cm", "2.5 mS/cm")]),
-        ("야간 8도", [("8도", "8 도")]),
+        ("야간 8도", [("8도", "8 ℃")]),
         ("15℃에서 30%", [("15℃", "15 ℃"), ("30%", "30 %")]),
-        ("1,000배액", [("1,000배", "1,000 배")]),
+        ("1,000배액", [("1,000배", "1000 배")]),
         ("20 kg", [("20 kg", "20 kg")]),
-        ("EC 2.5", []),
+        ("EC 2.5", [("EC 2.5", "EC 2.5")]),
+        ("pH 5.8로", [("pH 5.8", "pH 5.8")]),
+        ("이씨 삼점오까지", [("이씨 삼점오", "EC 3.5")]),
+        ("산도 오점팔", [("산도 오점팔", "pH 5.8")]),
+        ("300만원 넘는", [("300만원", "3000000 원")]),
+        ("2만 럭스", [("2만 럭스", "20000 lx")]),
+        ("약 천배로", [("천배", "1000 배")]),
+        ("십팔도는", [("십팔도", "18 ℃")]),
+        ("물 세 번 줬나", [("세 번", "3 회")]),
+        ("영하 10도", [("영하 10도", "-10 ℃")]),
+        ("15~18℃", [("15~18℃", "15~18 ℃")]),
+        ("7일 간격으로", [("7일", "7 일")]),
+        ("90퍼센트", [("90퍼센트", "90 %")]),
+        ("몇 ppm", []),
+        ("세 번째 동", []),
+        ("한번 봐줘", []),
+        ("2개월", []),
+        ("10분의 1", []),
     ],
 )
 def test_values(text: str, values: list[tuple[str, str]]) -> None:
@@ -108,11 +130,15 @@ def test_values(text: str, values: list[tuple[str, str]]) -> None:
     [
         ("PDF로 된 것", ["pdf"]),
         ("엑셀 파일", ["xlsx"]),
-        ("한글 파일", ["hwpx"]),
+        ("한글 파일", ["hwp"]),
         ("워드", ["docx"]),
-        ("hwp 문서", ["hwpx"]),
+        ("hwp 문서", ["hwp"]),
         ("hwpx 문서", ["hwpx"]),
         ("apdf", []),
+        ("모종계약서.pdf 띄워봐", ["모종계약서.pdf"]),
+        ("D:\\온실\\3월.hwp 이 파일", ["D:\\온실\\3월.hwp"]),
+        ("\\\\NAS\\백업\\2026-03.csv", ["\\\\NAS\\백업\\2026-03.csv"]),
+        ("일지/2026/a.md 열어줘", ["일지/2026/a.md"]),
     ],
 )
 def test_formats(text: str, formats: list[str]) -> None:
@@ -160,3 +186,85 @@ def test_slots_stand_in_the_order_of_the_text() -> None:
     found = find_slots(text, (), TODAY, CATALOGUE, None)
     assert [s.kind for s in found] == ["date", "author", "house", "value", "doc_type"]
     assert found[0] == Slot(kind="date", value="2026-11-24/2026-11-24", start=0, end=7, rule="date.week")
+
+
+OFFICE = Catalogue(
+    "v",
+    frozenset({"김민수 주임", "김영호 주임", "박 반장", "이수진 대리"}),
+    frozenset({"정전보고", "보고서"}),
+    frozenset({"1동", "4연동", "육묘 3동", "재배 3동"}),
+    frozenset(),
+    (),
+)
+
+
+def office(text: str, kind: SlotKind) -> list[tuple[str, str, str]]:
+    found = find_slots(text, (), TODAY, OFFICE, None)
+    return [(text[s.start : s.end], s.value, s.rule) for s in found if s.kind == kind]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("박반장이 쓴", [("박반장", "박 반장", "author.on_file")]),
+        ("김주임 일지", [("김주임", "김주임", "author.several")]),
+        ("이대리가 만든", [("이대리", "이수진 대리", "author.on_file")]),
+        ("이수진이 정리한", [("이수진", "이수진 대리", "author.on_file")]),
+        ("이수진 데리가 올린", [("이수진 데리", "이수진 대리", "author.on_file")]),  # one letter wrong
+        ("이수진 토마토", [("이수진", "이수진 대리", "author.on_file")]),
+        ("영호 주임 일지", [("영호 주임", "김영호 주임", "author.on_file")]),
+        ("2동박반장이쓴일지", [("박반장", "박 반장", "author.on_file")]),
+        ("김철수 과장이 쓴", [("김철수 과장", "김철수과장", "author.unknown")]),
+        ("김주임 말고 박반장이 쓴", [("박반장", "박 반장", "author.on_file")]),
+    ],
+)
+def test_a_call_is_matched_to_the_names_on_file(text: str, expected: list[tuple[str, str, str]]) -> None:
+    assert office(text, "author") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("3동 온도", [("3동", "3동", "house.several")]),
+        ("육묘3동 온도", [("육묘3동", "육묘 3동", "house.name")]),
+        ("재배 3동하고 육묘 3동", [("재배 3동", "재배 3동", "house.name"), ("육묘 3동", "육묘 3동", "house.name")]),
+        ("세 번째 동", [("세 번째 동", "3동", "house.several")]),
+        ("첫째 동", [("첫째 동", "1동", "house.said")]),
+        ("3번 동", [("3번 동", "3동", "house.several")]),
+        ("4연동", [("4연동", "4연동", "house.number")]),
+        ("1, 2동", [("1", "1동", "house.list"), ("2동", "2동", "house.list")]),
+        ("5,6,7동", [("5", "5동", "house.list"), ("6", "6동", "house.list"), ("7동", "7동", "house.list")]),
+        ("5~7동", [("5~7동", f"{n}동", "house.range") for n in (5, 6, 7)]),
+        ("5동부터 6동까지", [("5동부터 6동까지", f"{n}동", "house.range") for n in (5, 6)]),
+        ("B동", [("B동", "B동", "house.letter")]),
+        ("2동 말고 1동", [("1동", "1동", "house.number")]),
+        ("오동나무", []),
+        ("이 동네", []),
+    ],
+)
+def test_houses_by_list_range_and_name(text: str, expected: list[tuple[str, str, str]]) -> None:
+    assert office(text, "house") == expected
+
+
+def test_kinds_on_file_are_known_by_name() -> None:
+    assert office("정전 보고서 보여줘", "doc_type") == [("정전 보고서", "정전보고", "doc_type.on_file")]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("푸른들 1동 수확량", [("푸른들", "farm.other")]),
+        ("햇살 3동 방제", [("햇살", "farm.own")]),
+        ("푸른들에서는 뭐 쳤어", [("푸른들", "farm.other")]),
+        ("햇살이 강한 날", []),  # an everyday word, no house behind it
+        ("모르는 1동", []),
+    ],
+)
+def test_a_farm_of_the_settings_without_its_ending(text: str, expected: list[tuple[str, str]]) -> None:
+    found = find_slots(text, (), TODAY, CATALOGUE, "햇살농원", farms=("햇살농원", "푸른들농장"))
+    assert [(text[s.start : s.end], s.rule) for s in found if s.kind == "farm"] == expected
+
+
+def test_words_of_a_file_name_are_no_other_slot() -> None:
+    text = "2025-03_김주임_2동_일지.xlsx 열어줘"
+    assert [s.kind for s in find_slots(text, (), TODAY, CATALOGUE, None)] == ["file"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from rag.schema import QueryFeatures, Slot
@@ -18,7 +20,7 @@ SLOT_LABELS = {
     "cultivar": "품종",
     "growth_stage": "생육단계",
     "value": "수치",
-    "file": "파일 형식",
+    "file": "파일",
 }
 _COLOURS = {
     "date": "#0072B2",
@@ -32,6 +34,8 @@ _COLOURS = {
     "value": "#E69F00",
     "file": "#888888",
 }
+# Stages whose decisions belong to the reading.
+_STAGES = frozenset({"features", "clarify", "filters", "policy"})
 _INTENTS = {
     "factual": "사실·수치",
     "procedural": "절차",
@@ -47,19 +51,24 @@ def reading_panel(turn: Turn) -> None:
     """The question as read, then what was concluded and by which rule."""
     features = turn.features
     st.html(f"<div class='on-text'>{question_html(turn.question, features.slots)}</div>")
+    if features.standalone:
+        st.caption(f"풀어 쓴 질문: {plain(features.standalone)}")
     st.html(_words_html(features))
     st.html(_features_html(features))
     st.caption(f"유형 {plain(turn.segment)}")
     for decision in turn.trace.decisions:
-        if decision.stage == "policy":
+        if decision.stage in _STAGES:
             st.caption(f"{plain(decision.what)} — {plain(decision.why)}")
 
 
 def question_html(text: str, slots: tuple[Slot, ...]) -> str:
-    """The question with each slot's span coloured; kind, value and rule appear on hover. Overlaps: first one shown."""
+    """The question with each slot's span coloured; kind, value and rule appear on hover. Overlaps: first one shown.
+
+    What was inherited or chosen has no words here.
+    """
     out, at = "", 0
     for slot in sorted(slots, key=lambda s: (s.start, -s.end)):
-        if slot.start < at or slot.end > len(text):
+        if slot.inherited or slot.start < at or slot.end > len(text) or slot.start == slot.end:
             continue
         shade = _COLOURS.get(slot.kind, "#888888")
         hint = html_text(f"{SLOT_LABELS.get(slot.kind, slot.kind)}: {slot.value} (규칙 {slot.rule})")
@@ -73,12 +82,25 @@ def question_html(text: str, slots: tuple[Slot, ...]) -> str:
 
 
 def _words_html(features: QueryFeatures) -> str:
-    slots = [f"{SLOT_LABELS.get(s.kind, s.kind)} {s.value}" for s in features.slots]
-    rows = (("읽은 것", slots), ("핵심어", features.keywords), ("뺀 말", features.removed), ("개체", features.entities))
+    slots = [_slot_words(s) for s in features.slots if not s.inherited]
+    inherited = [_slot_words(s) for s in features.slots if s.inherited]
+    rows = (
+        ("읽은 것", slots),
+        *([("앞 질문에서", inherited)] if inherited else []),
+        ("핵심어", features.keywords),
+        ("뺀 말", features.removed),
+        ("찾는 말", features.terms),
+        ("개체", features.entities),
+    )
     return "<div>" + "".join(f"<div>{name}: {_tags(words)}</div>" for name, words in rows) + "</div>"
 
 
-def _tags(words: list[str] | tuple[str, ...]) -> str:
+def _slot_words(slot: Slot) -> str:
+    value = "달력에 없는 날" if slot.value == "invalid" else slot.value
+    return f"{SLOT_LABELS.get(slot.kind, slot.kind)} {value} ({slot.rule})"
+
+
+def _tags(words: Sequence[str]) -> str:
     return "".join(f"<span class='on-tag'>{html_text(word)}</span>" for word in words) or "–"
 
 
