@@ -9,9 +9,9 @@ questions is scored with shrinkage to its parent,
 and a group of fewer than ``MIN_QUESTIONS`` is merged up (it gets no row and inherits). The evidence model
 (``eval.gate``) chooses among the row's setting and a few arms.
 
-What is used is decided out of fold. Variants (one row for all; rows by segment; each with an evidence model, on the
-walks that suit best) are fitted on four folds and measured on the fifth; a variant replaces the plain one only where its
-gain exceeds ``CAUTION`` standard errors. The same folds say whether the whole may be released: nowhere worse than a
+What is used is decided out of fold. Variants (one row for all; rows by segment; the better of both with an evidence
+model, on each of the walks that suit best) are fitted on four folds and measured on the fifth; a variant replaces the
+plain one only where its gain exceeds ``CAUTION`` standard errors. The same folds say whether the whole may be released: nowhere worse than a
 fixed system, each fitted on the same four folds.
 """
 
@@ -268,18 +268,20 @@ class Tuned:
 def tune(problem: Problem, mask: Mask, *, quiet: bool = True) -> Tuned:
     """Choose a variant out of fold and fit it on the whole tune part."""
     share = problem.share(mask)
+    measured: dict[Variant, Values] = {}
+
+    def measure(variants: Sequence[Variant], label: str) -> None:
+        for variant in tqdm(variants, desc=label, unit="갈래", leave=False, disable=quiet):
+            measured[variant] = out_of_fold(problem, mask, lambda m, v=variant: fit(problem, m, v).values(problem))  # type: ignore[misc]
+
+    measure([Variant(), Variant(segments=True)], "교차검증: 행")
+    by_segment = _lead(share, measured[Variant(segments=True)], measured[Variant()], mask)[2] > 0
     walks = _promising_walks(problem, mask)
-    variants = [Variant(), Variant(segments=True)]
-    variants += [Variant(segments, True, walk) for segments in (False, True) for walk in walks]
-    measured = {
-        v: out_of_fold(problem, mask, lambda m, v=v: fit(problem, m, v).values(problem))  # type: ignore[misc]
-        for v in tqdm(variants, desc="교차검증", unit="갈래", leave=False, disable=quiet)
-    }
+    measure([Variant(by_segment, True, walk) for walk in walks], "교차검증: 신호")
     plain, table = measured[Variant()], []
     chosen, best = Variant(), 0.0
     for variant, values in measured.items():
-        difference = np.where(mask, values - plain, 0.0)
-        gain, error = float(share @ difference), float(np.sqrt((share**2) @ difference**2))
+        gain, error, lead = _lead(share, values, plain, mask)
         table.append(
             {
                 "segments": variant.segments,
@@ -290,8 +292,8 @@ def tune(problem: Problem, mask: Mask, *, quiet: bool = True) -> Tuned:
                 "standard_error": round(error, 4),
             }
         )
-        if gain - CAUTION * error > best:
-            chosen, best = variant, gain - CAUTION * error
+        if lead > best:
+            chosen, best = variant, lead
     values = measured[chosen]
     by_fold = [_mean(problem.share(m), values, m) for m in (mask & (problem.folds == f) for f in range(5)) if m.any()]
     return Tuned(
@@ -304,6 +306,13 @@ def tune(problem: Problem, mask: Mask, *, quiet: bool = True) -> Tuned:
         problem=problem,
         mask=mask,
     )
+
+
+def _lead(share: Values, values: Values, plain: Values, mask: Mask) -> tuple[float, float, float]:
+    """Gain over the plain variant, its standard error, and what is left of the gain after caution."""
+    difference = np.where(mask, values - plain, 0.0)
+    gain, error = float(share @ difference), float(np.sqrt((share**2) @ difference**2))
+    return gain, error, gain - CAUTION * error
 
 
 def _mean(share: Values, values: Values, mask: Mask) -> float:
@@ -320,13 +329,13 @@ def _fixed(problem: Problem, mask: Mask, share: Values) -> dict[str, float]:
     """Out-of-fold means of the fixed systems."""
 
     @cache
-    def number(setting: Setting) -> Values:
+    def values(setting: Setting) -> Values:
         return _values_of(problem, setting)
 
     def system(name: str) -> Callable[[Mask], Values]:
         def fitted(fitting: Mask) -> Values:
             part = TunePart(problem.space, problem.quality, fitting, problem.strata)
-            return number(part.best_setting() if name == BEST_FIXED else fixed_setting(name, part.best_walk()))
+            return values(part.best_setting() if name == BEST_FIXED else fixed_setting(name, part.best_walk()))
 
         return fitted
 

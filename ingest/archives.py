@@ -85,8 +85,9 @@ def _over_budget(path: str, infos: list[zipfile.ZipInfo], limits: Limits, budget
 def _member(
     archive: zipfile.ZipFile, info: zipfile.ZipInfo, outer: str, limits: Limits, budget: _Budget, depth: int
 ) -> Iterator[Member | Refused]:
-    inner = member_path(_name(info))
-    path = f"{outer}/{inner or PurePosixPath(logical_path(_name(info))).name}"
+    name = _name(info)
+    inner = member_path(name)
+    path = f"{outer}/{inner or PurePosixPath(logical_path(name)).name}"
     reason = _unsafe(info, path, inner, limits)
     data = b""
     if not reason:
@@ -123,14 +124,14 @@ def _unsafe(info: zipfile.ZipInfo, path: str, inner: str | None, limits: Limits)
 
 
 def _name(info: zipfile.ZipInfo) -> str:
-    """The name as it was meant: without the UTF-8 flag ``zipfile`` reads CP437, which hides UTF-8 or CP949."""
-    if info.flag_bits & _UTF8:
-        return info.filename
-    try:
-        raw = info.filename.encode("cp437")
-    except UnicodeEncodeError:
-        return info.filename
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        return raw.decode("cp949", "replace")
+    """The name as it was meant, with "/": without the UTF-8 flag ``zipfile`` reads CP437, which hides UTF-8 or CP949."""
+    name = info.filename
+    if not info.flag_bits & _UTF8:
+        try:
+            raw = name.encode("cp437")
+            name = raw.decode()
+        except UnicodeEncodeError:
+            pass
+        except UnicodeDecodeError:
+            name = raw.decode("cp949", "replace")
+    return name.replace("\\", "/")

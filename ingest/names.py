@@ -11,6 +11,7 @@ from pathlib import PurePath, PurePosixPath
 
 _UNSAFE = ("Cc", "Cf", "Cs", "Zl", "Zp")
 _DRIVE = re.compile(r"^[A-Za-z]:")
+_LEFTOVERS = ("__MACOSX", "Thumbs.db", "desktop.ini")
 _SUFFIX = re.compile(r"\.[a-z0-9]{1,8}")
 
 
@@ -32,7 +33,7 @@ def member_path(name: str) -> str | None:
 def is_hidden(path: str) -> bool:
     """Whether a part of the path starts with a dot, or belongs to what archivers and desktops leave behind."""
     parts = PurePosixPath(path).parts
-    return any(part.startswith(".") or part in ("__MACOSX", "Thumbs.db", "desktop.ini") for part in parts)
+    return any(part in _LEFTOVERS or (part.startswith(".") and part != "..") for part in parts)
 
 
 def kept_suffix(path: str) -> str:

@@ -40,7 +40,9 @@ class Suggestion:
     why: str
 
 
-def suggest(counts: Mapping[str, int], lexicon: Lexicon, known: Collection[str] = (), top: int = TOP) -> list[Suggestion]:
+def suggest(
+    counts: Mapping[str, int], lexicon: Lexicon, known: Collection[str] = (), top: int = TOP
+) -> list[Suggestion]:
     """Proposals for the ``top`` words asked most that neither the lexicon nor ``known`` holds; ties by word."""
     asked = [w for w in counts if w not in known and w.lower().replace(" ", "") not in lexicon.canonical]
     order = sorted(asked, key=lambda w: (-counts[w], w))[:top]
@@ -146,7 +148,8 @@ def _accept(folder: Path, lexicon: Lexicon, word: str, kind: str, alias_of: str)
     path = accept_word(folder, FarmWord(word, kind, alias_of))
     line = f"{alias_of}\t{kind}\t{word}\t" if alias_of else f"{word}\t{kind}\t\t"
     return [
-        f"{path} 에 더했습니다." + (f" 다음에 켤 때부터 '{word}' 은(는) '{alias_of}' (으)로도 찾습니다." if alias_of else ""),
+        f"{path} 에 더했습니다."
+        + (f" 다음에 켤 때부터 '{word}' 은(는) '{alias_of}' (으)로도 찾습니다." if alias_of else ""),
         "색인의 낱말로도 쓰려면 rag/query/lexicon/farm.tsv 에 이렇게 적고(용어가 있으면 그 별칭에) 색인을 다시 만드세요:",
         line,
     ]

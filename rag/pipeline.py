@@ -100,12 +100,18 @@ class Understood:
     plan: RetrievalPlan
     clarification: Clarification | None = None
     relaxed: tuple[Relaxed, ...] = ()
-    notes: tuple[str, ...] = ()
+    impossible_dates: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the answer says about dates that do not exist and conditions that were left out."""
+        return (*self.impossible_dates, *(one.note for one in self.relaxed))
 
     @property
     def near_only(self) -> bool:
         """Whether what can be found lacks the date, house or author that was asked for."""
-        return any(one.near for one in self.relaxed)
+        misdated = self.features.intent == "log_lookup" and bool(self.impossible_dates) and not self.features.periods
+        return misdated or any(one.near for one in self.relaxed)
 
 
 class Pipeline:
@@ -255,7 +261,7 @@ class Pipeline:
             plan=plan,
             clarification=clarification if query.choice is None else None,
             relaxed=relaxed,
-            notes=(*invalid_dates(features, query), *(one.note for one in relaxed)),
+            impossible_dates=tuple(invalid_dates(features, query)),
         )
 
     def _checked(self, query: Query) -> Query:

@@ -16,6 +16,7 @@ import pytest
 import eval.__main__ as eval_terminal
 import ingest.__main__ as ingest_terminal
 import rag.__main__ as rag_terminal
+import rag.lexicon_suggest as lexicon_suggest
 from rag.settings import ROOT, Settings
 
 PACKAGES = ("rag", "ingest", "eval")
@@ -187,6 +188,8 @@ class TestCommands:
         if module == "eval" and len(arguments) == 1:
             arguments.append("--help")
         read = TERMINALS.get(module)
+        if module == "rag" and arguments[:1] == ["lexicon"]:
+            read, arguments = lexicon_suggest._arguments, arguments[1:]
         if read is None or not arguments or arguments == ["ingest"]:
             return
         assert accepts(read, arguments), line

@@ -32,8 +32,8 @@ def found(text: str, *forms: str) -> list[tuple[str, str]]:
 def test_a_row_is_a_term_with_its_forms(tmp_path: Path) -> None:
     read = load(tmp_path, "딸기\t작물\tstrawberry| 스트로베리 |딸기\t장미과", "흰가루병\t병\t\t")
     assert read.terms == {
-        "딸기": Term("딸기", "작물", ("딸기", "strawberry", "스트로베리")),
-        "흰가루병": Term("흰가루병", "병", ("흰가루병",)),
+        "딸기": Term("딸기", "작물", ("딸기", "strawberry", "스트로베리"), "a"),
+        "흰가루병": Term("흰가루병", "병", ("흰가루병",), "a"),
     }
     assert read.type_of("딸기") == "작물"
     assert read.type_of("strawberry") is None
@@ -163,5 +163,57 @@ def test_every_shipped_term_is_found_in_a_sentence() -> None:
         name
         for name in SHIPPED.terms
         if name not in {m.name for m in korean().analyse(f"온실에서 {name} 확인").mentions}
+    ]
+    assert wrong == []
+
+
+# Particle → whether the word before it ends in a consonant (None: either).
+PARTICLES: dict[str, bool | None] = {
+    "은": True, "는": False, "이": True, "가": False, "을": True, "를": False, "과": True, "와": False, "에": None,
+    "에서": None, "의": None, "도": None, "만": None, "까지": None, "부터": None, "에는": None, "보다": None, "하고": None,
+    "이랑": True, "랑": False, "으로": True, "로": False,
+}  # fmt: skip
+_RIEUL = 8
+# (word, what it is glued to): together they read as another term, or as a term and another noun.
+AMBIGUOUS = {
+    ("배꼽썩음", "과"),  # 배꼽썩음과
+    ("줄썩음", "과"),  # 줄썩음과
+    ("지베렐린산", "도"),  # 지베렐린 산도
+    ("나방", "토마토"),  # 토마토나방
+    ("황산마그네슘", "을"),  # 황산, 마그네슘
+    ("황산마그네슘", "으로"),
+    ("황산마그네슘", "토마토"),
+}
+
+
+def takes(word: str, particle: str) -> bool:
+    """Whether Korean puts the particle behind the word."""
+    final = (ord(word[-1]) - ord("가")) % 28
+    wanted = PARTICLES[particle]
+    if particle in ("으로", "로") and final == _RIEUL:
+        return particle == "로"
+    return wanted is None or wanted == bool(final)
+
+
+def test_every_user_word_is_the_same_tokens_with_any_particle_in_a_sentence_and_glued() -> None:
+    """Kiwi splits unknown words by what stands beside them (배액 → 배/액); a user word must never be."""
+    reader, wrong = korean(), set()
+    for word in SHIPPED.user_words:
+        alone = reader.tokens(word)
+        wrong |= {(word, p) for p in PARTICLES if takes(word, p) and reader.tokens(word + p) != alone}
+        around = {"문장": f"온실에서 {word} 확인", "토마토": f"토마토{word}", "방제": f"{word}방제"}
+        wrong |= {(word, beside) for beside, text in around.items() if not set(alone) <= set(reader.tokens(text))}
+        wrong |= {(word, "두 말")} if reader.tokens(f"{word} {word}") != alone * 2 else set()
+    assert wrong == AMBIGUOUS
+
+
+def test_every_form_with_a_space_is_found_with_a_particle_and_without_the_space() -> None:
+    """Kiwi takes no words with a space; these are read by the matcher, whatever tokens they are cut into."""
+    spaced = [(term.name, form) for term in SHIPPED.terms.values() for form in term.forms if " " in form]
+    wrong = [
+        (name, text)
+        for name, form in spaced
+        for text in (f"온실에서 {form} 확인", f"{form}에서는", form.replace(" ", ""))
+        if name not in {m.name for m in SHIPPED.mentions(text)}
     ]
     assert wrong == []

@@ -7,6 +7,7 @@ is run or fetched.
 import codecs
 import re
 from collections.abc import Iterator
+from html.parser import HTMLParser
 from typing import Any
 
 from lxml import html  # type: ignore[import-untyped]
@@ -25,22 +26,59 @@ _INLINE = re.compile(
 _ASCII_COMPATIBLE = re.compile(
     r"utf-8|utf8|cp949|euc-kr|euc_kr|ks_c_5601.*|iso-8859.*|windows-125.|ascii", re.IGNORECASE
 )
-_MAX_SPAN = 200
+_MAX_COLUMNS = 200  # wider ones are a mistake or an attack; their cells still count one by one
+_MAX_SPAN = 1000
 
 
 def load_html(data: bytes, name: str) -> ParsedDocument:
     """A HTML page."""
     builder = DocumentBuilder(format="html")
     text = _decoded(builder, data)
-    root = html.document_fromstring(text.encode(), parser=html.HTMLParser(encoding="utf-8", remove_comments=True))
+    parser = html.HTMLParser(encoding="utf-8", remove_comments=True, huge_tree=True)
+    root = html.document_fromstring(text.encode(), parser=parser)
     builder.author = _meta(root, "author")
     title = clean(root.findtext(".//title") or "")
-    for element in root.iter():
-        if element.tag in _ACTIVE:
-            builder.note("웹 문서의 스크립트와 끼워 넣은 개체는 읽지도 실행하지도 않았습니다.")
+    if next(root.iter(*_ACTIVE), None) is not None:
+        builder.note("웹 문서의 스크립트와 끼워 넣은 개체는 읽지도 실행하지도 않았습니다.")
     body = root.find("body")
-    _Reader(builder).read(body if body is not None else root)
-    return builder.build(title or stem_title(name))
+    page = DocumentBuilder(format="html", author=builder.author, notes=list(builder.notes))
+    try:
+        if any(entry.type_name == "ERR_RESOURCE_LIMIT" for entry in parser.error_log):
+            raise RecursionError("the parser stopped at nested tags")
+        _Reader(page).read(body if body is not None else root)
+    except RecursionError:
+        page = builder
+        page.note("태그가 너무 깊이 겹쳐 있어 구조 없이 글만 읽었습니다.")
+        _Flat(page).read(text)
+    return page.build(title or stem_title(name))
+
+
+class _Flat(HTMLParser):
+    """The text of a page line by line, for pages whose tags nest too deep for a tree."""
+
+    def __init__(self, builder: DocumentBuilder) -> None:
+        super().__init__()
+        self._builder = builder
+        self._pieces: list[str] = []
+        self._silent = 0
+
+    def read(self, text: str) -> None:
+        self.feed(text)
+        self.close()
+        for line in "".join(self._pieces).split("\n"):
+            add_line(self._builder, clean(line))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._silent += tag in _SILENT
+        self._pieces.append("" if _INLINE.fullmatch(tag) else "\n")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._silent = max(0, self._silent - (tag in _SILENT))
+        self._pieces.append("" if _INLINE.fullmatch(tag) else "\n")
+
+    def handle_data(self, data: str) -> None:
+        if not self._silent:
+            self._pieces.append(re.sub(r"\s", " ", data))
 
 
 def _decoded(builder: DocumentBuilder, data: bytes) -> str:
@@ -164,6 +202,7 @@ def _grid(table: Any) -> list[list[str]]:
         for cell in row.iterchildren("td", "th"):
             _fill_from_above(cells, below)
             text, columns, rows = clean(_inline_text(cell)), _span(cell, "colspan"), _span(cell, "rowspan")
+            columns = max(1, min(columns, _MAX_COLUMNS - len(cells)))
             for offset in range(columns):
                 if rows > 1:
                     below[len(cells)] = (rows - 1, "" if offset else text)
@@ -174,7 +213,7 @@ def _grid(table: Any) -> list[list[str]]:
 
 
 def _fill_from_above(cells: list[str], below: dict[int, tuple[int, str]]) -> None:
-    while len(cells) in below:
+    while len(cells) in below and len(cells) < _MAX_COLUMNS:
         rows, text = below.pop(len(cells))
         if rows > 1:
             below[len(cells)] = (rows - 1, text)

@@ -74,8 +74,10 @@ _ZIP_MAGICS: Final = (b"PK\x03\x04", b"PK\x05\x06")
 _BLOCK: Final = 1 << 20
 _MIN_XML: Final = 100_000_000
 
-_HTML = re.compile(r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b", re.IGNORECASE | re.DOTALL)
-_HTML_PART = re.compile(r"\s*<(?:head|meta|body|table|div|style|p|h[1-6])\b[^>]*>", re.IGNORECASE)
+_HTML = re.compile(r"<(?:!doctype\s+html|html)\b", re.IGNORECASE)
+_PROLOG = re.compile(r"\s*(<!--|<\?)")
+_PROLOG_ENDS = {"<!--": "-->", "<?": "?>"}
+_HTML_PART = re.compile(r"<(?:head|meta|body|table|div|style|p|h[1-6])\b[^>]*>", re.IGNORECASE)
 
 
 def sniff(data: bytes, name: str, limits: Limits) -> str:
@@ -236,7 +238,8 @@ def _sniff_text(data: bytes, name: str) -> str:
     if _is_binary(text):
         raise unsupported(name, f"알 수 없는 이진 파일, 확장자 '{found}'")
     known = TEXT_EXTENSIONS.get(found)
-    if _HTML.match(text) or (known in (None, "html") and _HTML_PART.match(text)):
+    start = _after_prolog(text)
+    if _HTML.match(text, start) or (known in (None, "html") and _HTML_PART.match(text, start)):
         return "html"
     if text.lstrip()[:200].lower().startswith("<?xml") and known != "html":
         if "<hwpml" in text[:2000].lower():
@@ -249,6 +252,17 @@ def _sniff_text(data: bytes, name: str) -> str:
             "받다가 끊긴 파일일 수 있으니 원본을 다시 받아 올려 주세요."
         )
     return kind
+
+
+def _after_prolog(text: str) -> int:
+    """Where a page's first element may stand: behind white space, an XML declaration and comments."""
+    at = 0
+    while match := _PROLOG.match(text, at):
+        end = text.find(_PROLOG_ENDS[match[1]], match.end())
+        if end < 0:
+            break
+        at = end + len(_PROLOG_ENDS[match[1]])
+    return at + len(text[at:]) - len(text[at:].lstrip())
 
 
 def _is_binary(text: str) -> bool:

@@ -28,6 +28,7 @@ _REMARK = re.compile(r"[※*]|주\)|비고|참고")
 _MAX_TITLE = 60
 _MAX_LINES_IN_CELL = 50
 _MAX_CELLS = 5_000_000
+csv.field_size_limit(2**31 - 1)  # a long cell, or a quote that is never closed, is no damage
 _REFERENCE = re.compile(rb'<(?:\w+:)?c\b[^>]{0,80}?\br="([A-Z]{1,3})(\d{1,7})"')
 _REFERENCE_LENGTH = 120
 

@@ -23,6 +23,8 @@ _BOMS = (
 _SAMPLE_BYTES = 65_536
 _MAX_TITLE = 100
 _MAX_HEADING = 40
+# Marks of longer lines are not looked for: their patterns would take quadratic time.
+_MAX_MARKED = 20_000
 
 # KS X 1001 spells syllables outside its table (똠, 뷁) as filler + initial + medial + final.
 _COMPOSED = re.compile("\u3164([ㄱ-ㅎ])([ㅏ-ㅣ])([ㄱ-ㅎ\u3164])")
@@ -42,7 +44,6 @@ _MD_RULE = re.compile(r"\s{0,3}([-*_])\s*(\1\s*){2,}$")
 _MD_SETEXT = re.compile(r"(=+|-{3,})\s*$")
 _MD_DELIMITER = re.compile(r"\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$")
 _MD_FENCE = re.compile(r"\s{0,3}(```|~~~)")
-_MD_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _FOOTNOTE = re.compile(r"\[\^(e?)(\d+)\]:\s*")
 _INLINE = (
     (re.compile(r"<br\s*/?>", re.IGNORECASE), " "),
@@ -178,14 +179,26 @@ def load_markdown(data: bytes, name: str) -> ParsedDocument:
 
 def parse_markdown(builder: DocumentBuilder, text: str) -> None:
     """Feed Markdown into ``builder``; also serves formats that are converted to Markdown first."""
-    lines = _front_matter(builder, _MD_COMMENT.sub("", text).split("\n"))
+    lines = _front_matter(builder, _without_comments(text).split("\n"))
     position = 0
     while position < len(lines):
         position = _markdown_step(builder, lines, position)
 
 
+def _without_comments(text: str) -> str:
+    """Without ``<!-- … -->``; one that is not closed stays."""
+    kept: list[str] = []
+    at = 0
+    while (start := text.find("<!--", at)) >= 0 and (end := text.find("-->", start + 4)) >= 0:
+        kept.append(text[at:start])
+        at = end + 3
+    return "".join(kept) + text[at:]
+
+
 def plain(text: str) -> str:
     """Markdown inline marks (emphasis, code, links, images, escapes) removed; their text stays."""
+    if len(text) > _MAX_MARKED:
+        return text.strip()
     for pattern, replacement in _INLINE:
         text = pattern.sub(replacement, text)
     return text.strip()
@@ -196,7 +209,7 @@ def _markdown_step(builder: DocumentBuilder, lines: list[str], at: int) -> int:
     line = lines[at]
     if not line.strip() or _MD_RULE.match(line):
         return at + 1
-    if heading := _MD_HEADING.match(line):
+    if len(line) <= _MAX_MARKED and (heading := _MD_HEADING.match(line)):
         _markdown_heading(builder, len(heading[1]), heading[2])
         return at + 1
     if _MD_FENCE.match(line):

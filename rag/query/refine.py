@@ -113,9 +113,7 @@ def read_refined(text: str, output: str, rules: tuple[SubQuestion, ...], words: 
 
 
 def _kept(rules: tuple[SubQuestion, ...], words: tuple[Expansion, ...], why: str, output: str) -> Refined:
-    decision = Decision(
-        stage=STAGE, what="모델을 쓰지 않고 규칙의 결과로 찾습니다.", why=why, data={"output": output}
-    )
+    decision = Decision(stage=STAGE, what="모델을 쓰지 않고 규칙의 결과로 찾습니다.", why=why, data={"output": output})
     return Refined(sub_questions=rules, expansions=words, decision=decision)
 
 

@@ -120,7 +120,9 @@ def accept_word(folder: Path, word: FarmWord) -> Path:
         SettingsError: the word is no single line, stands there already, or the folder cannot be written.
     """
     if not _countable(word.word) or not _countable(word.type):
-        raise SettingsError(f"낱말 '{word.word}' 또는 종류 '{word.type}' 을(를) 쓸 수 없습니다. 짧은 한 줄로 적어 주세요.")
+        raise SettingsError(
+            f"낱말 '{word.word}' 또는 종류 '{word.type}' 을(를) 쓸 수 없습니다. 짧은 한 줄로 적어 주세요."
+        )
     if any(known.word == word.word for known in read_words(folder)):
         raise SettingsError(f"'{word.word}' 은(는) 이미 {WORDS} 에 있습니다.")
     path = folder / WORDS

@@ -54,7 +54,8 @@ class Runs:
                     rows[q, part, : len(picked)] = picked
             self.runs.append(Run(rows, np.zeros(rows.shape, np.float32)))
         groups = tuple(
-            tuple(rng.choice(N_DOCUMENTS, rng.integers(1, 3), replace=False) for _ in range(1 + q % 2)) for q in range(10)
+            tuple(rng.choice(N_DOCUMENTS, rng.integers(1, 3), replace=False) for _ in range(1 + q % 2))
+            for q in range(10)
         )
         self.index = SimpleNamespace(
             questions=tuple(range(10)),

@@ -153,10 +153,12 @@ class TestTerminal:
 
 
 class TestConditions:
-    def test_a_day_in_no_calendar_is_told_and_the_rest_works(self, pipe: Pipeline) -> None:
+    def test_a_day_in_no_calendar_is_told_and_no_other_day_answers(self, pipe: Pipeline) -> None:
         result = pipe.ask(asked("2월 30일 방제 기록 보여줘"))
         assert any("'2월 30일'은(는) 달력에 없는 날짜" in note for note in result.answer.notes)
-        assert not result.answer.refused
+        assert result.answer.refused  # records of some other day are no answer
+        assert result.answer.refused
+        assert result.answer.nearby
         assert any("달력에 없는" in note for note in as_json(result)["notes"])
         assert "달력에 없는" in as_text(result, explain=False)
 

@@ -99,6 +99,11 @@ def test_the_heaviest_reason_of_a_word_counts() -> None:
     assert [(one.weight, one.rule) for one in found if one.word == "ec"] == [(RECORD_WEIGHT, "record")]
 
 
+def test_a_heavier_reason_that_comes_later_counts_too() -> None:
+    found = expand((), [Mention("급액", "양액", 0, 2)], LEXICON, NARROWER, record=False, farm={"묽기": "급액EC"})
+    assert [one.rule for one in found if one.word == "급액EC"] == ["farm"]
+
+
 def test_a_term_of_several_tokens_shares_its_weight() -> None:
     tokens = {"급액EC": ("급액", "ec"), "담배가루이": ("담배가루이", "담배", "가루이")}
     found = weighted_words(
@@ -191,7 +196,9 @@ def test_a_double_question_has_its_parts(text: str, expected: list[str]) -> None
 
 
 def test_at_most_five_sub_questions() -> None:
-    text = "? ".join(f"{term} 방제는 어떻게 하나요" for term in ("흰가루병", "노균병", "역병", "탄저병", "균핵병", "점무늬병"))
+    text = "? ".join(
+        f"{term} 방제는 어떻게 하나요" for term in ("흰가루병", "노균병", "역병", "탄저병", "균핵병", "점무늬병")
+    )
     found = subs_of(f"{text}?")
     assert len(found) == MAX_PARTS
     assert len(set(found)) == len(found)

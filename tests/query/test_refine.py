@@ -82,7 +82,9 @@ def test_a_failure_leaves_the_rules_result_and_says_so(model: FakeModel, why: st
     assert found.decision.stage == "refine"
 
 
-@given(st.text(max_size=40) | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(lambda v: says([v], [v])))
+@given(
+    st.text(max_size=40) | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(lambda v: says([v], [v]))
+)
 def test_any_output_gives_none_or_two_to_five_parts(output: str) -> None:
     found = read_refined(TEXT, output, (), WORDS)
     assert len(found.sub_questions) in (0, *range(2, MAX_PARTS + 1))

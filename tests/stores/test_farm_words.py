@@ -10,7 +10,17 @@ import pytest
 
 from rag.errors import SettingsError
 from rag.schema import Scope
-from rag.stores.farm_words import COUNTS, MAX_BYTES, WORDS, FarmWord, WordCounts, accept_word, read_counts, read_words, sum_up
+from rag.stores.farm_words import (
+    COUNTS,
+    MAX_BYTES,
+    WORDS,
+    FarmWord,
+    WordCounts,
+    accept_word,
+    read_counts,
+    read_words,
+    sum_up,
+)
 
 PUBLIC, FARM = Scope(), Scope(farm_id="haetsal")
 
@@ -105,7 +115,12 @@ def test_an_accepted_word_is_on_the_list(store: Path) -> None:
 
 @pytest.mark.parametrize(
     ("row", "message"),
-    [("번데기", "2행.*열 4개"), ("\t병\t\t", "2행"), ("번데기\t\t\t", "2행"), ("번데기\t병\t\t\n번데기\t병\t\t", "3행.*두 번")],
+    [
+        ("번데기", "2행.*열 4개"),
+        ("\t병\t\t", "2행"),
+        ("번데기\t\t\t", "2행"),
+        ("번데기\t병\t\t\n번데기\t병\t\t", "3행.*두 번"),
+    ],
 )
 def test_a_bad_row_is_named(store: Path, row: str, message: str) -> None:
     (store / "public" / WORDS).write_text(f"word\ttype\talias_of\tnote\n{row}\n", encoding="utf-8")
