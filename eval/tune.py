@@ -44,7 +44,7 @@ from rag.schema import CHANNEL_LABELS, CHANNELS, INTENTS, Segment, Walk
 STABILITY = 0.25
 MIN_QUESTIONS = 20
 SHRINKAGE = 20
-CAUTION = 0.5
+CAUTION = 0.25
 N_WALKS = 4
 Values = npt.NDArray[np.float64]
 

@@ -1,8 +1,8 @@
 """New versions and near-duplicates of documents already in a scope.
 
 A new version replaces its document: the same folder and the same name but for a version mark ("지침_v1" → "지침_v2",
-"지침(1)", "지침_최종"), with text that largely agrees. A near-duplicate under an unrelated name stays and is remarked.
-Records of different days are never taken for one another.
+"지침_최종"), with text that largely agrees. A near-duplicate under another name ("지침 (1)" may be the next sheet as well as
+a copy) stays and is remarked, unless the two are of different days.
 
 Agreement is the Jaccard index of 4-character shingles over the texts without white space, estimated from the smallest
 256 hashes of each (bottom-k sketch, Broder 1997; standard error below .03; exact up to 256 shingles).
@@ -11,7 +11,8 @@ Agreement is the Jaccard index of 4-character shingles over the texts without wh
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -21,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 _MARK = re.compile(
-    r"[\s_.\-]*(?:[(\[]?(?:ver(?:sion)?|v|rev)\s*[._]?\s*(?P<version>\d+(?:\.\d+)*)[)\]]?|\((?P<copy>\d+)\)"
-    r"|[(\[]?(?P<word>최종(?:본|판)?|final|개정(?:본|판)?|수정(?:본|판)?)[)\]]?)$",
+    r"[\s_.\-]*(?:[(\[]?(?:ver(?:sion)?|v|rev)\s*[._]?\s*(?P<version>\d+(?:\.\d+)*)[)\]]?"
+    r"|[(\[]?(?<=[\s_.\-(\[])(?P<word>최종(?:본|판)?|final|개정(?:본|판)?|수정(?:본|판)?)[)\]]?)$",
     re.IGNORECASE,
 )
 _LAST_WORD = re.compile("최종|final", re.IGNORECASE)
@@ -32,7 +33,8 @@ NEARLY_EQUAL = 0.9
 _SIZE_TOLERANCE = 0.05
 _SHINGLE = 4
 _SKETCH = 256
-_HEAD = 4
+_LONG_RUN = 24
+_RUNS = 8
 _LEAST_CHARACTERS = 80
 
 _SPACE = re.compile(r"[\s_]+")
@@ -62,75 +64,99 @@ class Relation:
 
 
 class KnownDocuments:
-    """The documents of a scope by version name and by length; ``text_of`` reads a text when it is compared."""
+    """The documents of a scope by version name and by text; ``text_of`` reads a text when it is first compared.
+
+    Candidates for a near copy share one of the smallest hashes of long runs: records that are written to one pattern agree
+    in short runs, not in long ones, and a handful of edits leaves most long runs whole. A text is hashed when the first
+    document of like size comes, so that one more file in a large scope reads few.
+    """
 
     def __init__(self, documents: Iterable[Known], text_of: Callable[[str], str]) -> None:
-        self._documents: dict[str, Known] = {}
-        self._by_name: dict[str, set[str]] = {}
-        self._by_size: list[tuple[int, str]] = []
+        self._documents = {document.doc_id: document for document in documents}
         self._text_of = text_of
+        self._by_name: defaultdict[str, set[str]] = defaultdict(set)
+        for document in self._documents.values():
+            self._by_name[version_of(document.path)[0]].add(document.doc_id)
+        self._unread = sorted((document.characters, document.doc_id) for document in self._documents.values())
+        self._by_run: defaultdict[int, set[str]] = defaultdict(set)
+        self._runs: dict[str, list[int]] = {}
         self._sketches: dict[str, Sketch] = {}
-        self._heads: dict[str, frozenset[int]] = {}
-        for document in documents:
-            self.add(document)
 
-    def add(self, document: Known) -> None:
+    def add(self, document: Known, text: str) -> None:
         """Note a document, in place of what had its id."""
         self.remove(document.doc_id)
         self._documents[document.doc_id] = document
-        self._by_name.setdefault(version_of(document.path)[0], set()).add(document.doc_id)
-        insort(self._by_size, (document.characters, document.doc_id))
+        self._by_name[version_of(document.path)[0]].add(document.doc_id)
+        self._note_runs(document.doc_id, text)
 
     def remove(self, doc_id: str) -> None:
         """Forget a document."""
         old = self._documents.pop(doc_id, None)
-        if old is not None:
-            self._by_name[version_of(old.path)[0]].discard(doc_id)
-            self._by_size.remove((old.characters, doc_id))
-            self._sketches.pop(doc_id, None)
-            self._heads.pop(doc_id, None)
+        if old is None:
+            return
+        self._by_name[version_of(old.path)[0]].discard(doc_id)
+        self._sketches.pop(doc_id, None)
+        for value in self._runs.pop(doc_id, ()):
+            self._by_run[value].discard(doc_id)
 
     def relation(self, document: Known, text: str) -> Relation | None:
         """The closest relation of a new document to those on file; None for a paper of its own."""
         own = sketch(text)
+        return self._version(document, own) or self._near(document, own, text)
+
+    def _version(self, document: Known, own: Sketch) -> Relation | None:
         name, rank = version_of(document.path)
         for doc_id in sorted(self._by_name.get(name, ())):
             other = self._documents[doc_id]
+            other_rank = version_of(other.path)[1]
+            if doc_id == document.doc_id or other_rank == rank:
+                continue
             share = jaccard(own, self._sketch(doc_id))
-            if doc_id != document.doc_id and share >= SAME_PAPER and version_of(other.path)[1] != rank:
-                kind: Literal["newer", "older"] = "newer" if rank > version_of(other.path)[1] else "older"
-                return Relation(kind, doc_id, other.path, share)
-        head = frozenset(own[:_HEAD].tolist())
-        likely = [known for known in self._of_like_size(document) if head & self._head(known.doc_id)]
-        near = [(jaccard(own, self._sketch(known.doc_id)), known) for known in likely]
+            if share >= SAME_PAPER:
+                return Relation("newer" if rank > other_rank else "older", doc_id, other.path, share)
+        return None
+
+    def _near(self, document: Known, own: Sketch, text: str) -> Relation | None:
+        if document.characters < _LEAST_CHARACTERS:
+            return None
+        slack = _SIZE_TOLERANCE * document.characters
+        self._read(document.characters - slack, document.characters + slack)
+        likely = sorted({doc_id for value in _long_runs(text) for doc_id in self._by_run.get(value, ())})
+        near = [
+            (jaccard(own, self._sketch(known.doc_id)), known)
+            for known in map(self._documents.__getitem__, likely)
+            if known.doc_id != document.doc_id
+            and abs(known.characters - document.characters) <= slack
+            and not (known.date and document.date and known.date != document.date)
+        ]
         share, closest = max(near, key=lambda pair: (pair[0], pair[1].doc_id), default=(0.0, None))
         if closest is None or share < NEARLY_EQUAL:
             return None
         return Relation("near", closest.doc_id, closest.path, share)
 
-    def _head(self, doc_id: str) -> frozenset[int]:
-        """The first few hashes: texts that agree to NEARLY_EQUAL share one of them but once in ten thousand."""
-        if doc_id not in self._heads:
-            self._heads[doc_id] = frozenset(self._sketch(doc_id)[: 2 * _HEAD].tolist())
-        return self._heads[doc_id]
+    def _read(self, least: float, most: float) -> None:
+        """Hash the texts of these lengths that were not compared yet."""
+        start, end = bisect_left(self._unread, (least, "")), bisect_right(self._unread, (most, "\U0010ffff"))
+        for _, doc_id in self._unread[start:end]:
+            if doc_id in self._documents and doc_id not in self._runs:
+                self._note_runs(doc_id, self._text_of(doc_id))
+        del self._unread[start:end]
+
+    def _note_runs(self, doc_id: str, text: str) -> None:
+        self._runs[doc_id] = _long_runs(text)
+        for value in self._runs[doc_id]:
+            self._by_run[value].add(doc_id)
 
     def _sketch(self, doc_id: str) -> Sketch:
         if doc_id not in self._sketches:
             self._sketches[doc_id] = sketch(self._text_of(doc_id))
         return self._sketches[doc_id]
 
-    def _of_like_size(self, document: Known) -> list[Known]:
-        if document.characters < _LEAST_CHARACTERS:
-            return []
-        slack = int(_SIZE_TOLERANCE * document.characters)
-        start = bisect_left(self._by_size, (document.characters - slack, ""))
-        end = bisect_right(self._by_size, (document.characters + slack, "\U0010ffff"))
-        candidates = [self._documents[doc_id] for _, doc_id in self._by_size[start:end]]
-        return [
-            known
-            for known in candidates
-            if known.doc_id != document.doc_id and not (known.date and document.date and known.date != document.date)
-        ]
+
+def _long_runs(text: str) -> list[int]:
+    """The smallest hashes of long runs."""
+    found: list[int] = sketch(text, _LONG_RUN)[:_RUNS].tolist()
+    return found
 
 
 def version_of(path: str) -> tuple[str, Rank]:
@@ -144,16 +170,16 @@ def version_of(path: str) -> tuple[str, Rank]:
         if mark["word"]:
             word = max(word, 2 if _LAST_WORD.match(mark["word"]) else 1)
         else:
-            numbers = (*map(int, (mark["version"] or mark["copy"]).split(".")), *numbers)
+            numbers = (*map(int, mark["version"].split(".")), *numbers)
     return f"{place.parent}/{_SPACE.sub(' ', stem).casefold()}", (word, numbers)
 
 
-def sketch(text: str) -> Sketch:
-    """The smallest hashes of all runs of four characters, ascending; white space does not count."""
+def sketch(text: str, width: int = _SHINGLE) -> Sketch:
+    """The smallest hashes of all runs of ``width`` characters, ascending; white space does not count."""
     codes = np.frombuffer("".join(text.split()).encode("utf-32-le"), np.uint32).astype(np.uint64)
-    codes = np.concatenate([codes, np.zeros(max(0, _SHINGLE - len(codes)), np.uint64)])
-    packed = np.zeros(len(codes) - _SHINGLE + 1, np.uint64)
-    for offset in range(_SHINGLE):
+    codes = np.concatenate([codes, np.zeros(max(0, width - len(codes)), np.uint64)])
+    packed = np.zeros(len(codes) - width + 1, np.uint64)
+    for offset in range(width):
         packed = packed * np.uint64(0x9E3779B97F4A7C15) + codes[offset : offset + len(packed)]
     packed ^= packed >> np.uint64(29)
     packed *= np.uint64(0xBF58476D1CE4E5B9)

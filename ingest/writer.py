@@ -181,7 +181,7 @@ class _OnFile:
         self.remove(document.doc_id)
         self.hashes[document.doc_id] = document.content_hash
         self.by_hash[document.content_hash] = document.doc_id
-        self.documents.add(_known(document))
+        self.documents.add(_known(document), document.text)
 
     def remove(self, doc_id: str) -> None:
         before = self.hashes.pop(doc_id, None)

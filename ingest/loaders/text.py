@@ -77,7 +77,7 @@ def decode(data: bytes) -> Decoded:
     """Text of ``data`` by the ladder of the module docstring."""
     for bom, encoding in _BOMS:
         if data.startswith(bom):
-            return _decode_as(data[len(bom) :], encoding)
+            return _decode_as(data[len(bom) :], encoding, len(bom))
     return _decode_as(data, guess_encoding(data))
 
 
@@ -91,14 +91,16 @@ def guess_encoding(data: bytes) -> str:
     return _utf16_by_hangul(data) or ("utf-8" if _is_damaged_utf8(data) else "cp949")
 
 
-def _decode_as(data: bytes, encoding: str) -> Decoded:
+def _decode_as(data: bytes, encoding: str, start: int = 0) -> Decoded:
     text = data.decode(encoding, errors="replace").removeprefix("\ufeff")
     bad = text.count("\ufffd") - data.count("\ufffd".encode(encoding)) if encoding != "cp949" else text.count("\ufffd")
     text = _compose_syllables(text).replace("\r\n", "\n").replace("\r", "\n")
-    return Decoded(text=text, encoding=encoding, notes=(_bad_bytes_note(data, encoding, bad),) if bad > 0 else ())
+    return Decoded(
+        text=text, encoding=encoding, notes=(_bad_bytes_note(data, encoding, bad, start),) if bad > 0 else ()
+    )
 
 
-def _bad_bytes_note(data: bytes, encoding: str, count: int) -> str:
+def _bad_bytes_note(data: bytes, encoding: str, count: int, start: int) -> str:
     try:
         data.decode(encoding)
         position = 0
@@ -107,7 +109,7 @@ def _bad_bytes_note(data: bytes, encoding: str, count: int) -> str:
     line = data[:position].count(b"\n") + 1
     return (
         f"{encoding.upper()}로 읽을 수 없는 바이트 {count}개를 '\ufffd'로 바꾸었습니다"
-        f"(처음: {line}번째 줄, 바이트 위치 {position}). 원본을 UTF-8로 다시 저장해 올리면 온전히 읽습니다."
+        f"(처음: {line}번째 줄, 바이트 위치 {start + position}). 원본을 UTF-8로 다시 저장해 올리면 온전히 읽습니다."
     )
 
 

@@ -157,6 +157,11 @@ def test_cp949_with_bad_byte_is_read_counted_and_located(read):
     assert "3번째 줄" in note
 
 
+def test_the_position_of_a_bad_byte_counts_the_mark():
+    [note] = decode(codecs.BOM_UTF8 + "가\n".encode() + b"\xff").notes
+    assert "2번째 줄, 바이트 위치 7" in note
+
+
 def test_one_bad_byte_does_not_turn_utf8_into_cp949():
     decoded = decode("토마토 급액 배액 기록을 적는다".encode() + b"\xff")
     assert decoded.encoding == "utf-8"

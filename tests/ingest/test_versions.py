@@ -16,11 +16,12 @@ OTHER = "양액기 센서는 한 달에 한 번 교정한다. 표준액 두 가�
         ("a/지침.md", ("a/지침", (0, ()))),
         ("a/지침_v2.docx", ("a/지침", (0, (2,)))),
         ("a/지침 ver1.10.md", ("a/지침", (0, (1, 10)))),
-        ("a/지침 (1).pdf", ("a/지침", (0, (1,)))),
+        ("a/지침 (1).pdf", ("a/지침 (1)", (0, ()))),
         ("a/지침_v2_최종.md", ("a/지침", (2, (2,)))),
         ("a/지침(개정판).md", ("a/지침", (1, ()))),
         ("2026-03-05_작업일지_김주임.md", ("./2026-03-05 작업일지 김주임", (0, ()))),
         ("v2.md", ("./v2", (0, ()))),
+        ("정보수정.md", ("./정보수정", (0, ()))),
     ],
 )
 def test_version_of(path: str, expected: object) -> None:
@@ -64,7 +65,7 @@ def relation(
 def test_a_higher_mark_is_newer_a_lower_one_older() -> None:
     changed = PAPER.replace("1.2", "0.9")
     assert relation({"지침_v1.md": PAPER}, "지침_v2.md", changed) == ("newer", "지침_v1.md")
-    assert relation({"지침.docx": PAPER}, "지침(1).pdf", changed) == ("newer", "지침.docx")
+    assert relation({"지침.docx": PAPER}, "지침 (개정).pdf", changed) == ("newer", "지침.docx")
     assert relation({"지침_v2.md": PAPER}, "지침_v1.md", changed) == ("older", "지침_v2.md")
 
 
