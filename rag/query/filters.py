@@ -20,10 +20,13 @@ from rag.stores.catalogue import Catalogue
 _FORMATS: dict[str, tuple[str, ...]] = {
     "hwp": ("hwpx", "hwp"),
     "hwpx": ("hwpx",),
+    "xlsx": ("xlsx", "xls"),
+    "docx": ("docx", "doc"),
+    "html": ("html", "htm"),
     "txt": ("txt", "text"),
     "md": ("md",),
 }
-_KNOWN = frozenset({"pdf", "docx", "xlsx", "csv", "hwp", "hwpx", "txt", "md", "pptx"})
+_KNOWN = frozenset({"pdf", "doc", "docx", "xls", "xlsx", "csv", "tsv", "hwp", "hwpx", "html", "txt", "md", "pptx"})
 _ORDER: tuple[tuple[SlotKind, str, str], ...] = (
     ("doc_type", "kinds", "문서 종류"),
     ("file", "formats", "파일 형식"),
