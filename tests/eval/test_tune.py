@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -92,6 +93,35 @@ def test_small_segments_are_merged_up() -> None:
     few = TUNE & ((np.arange(N) % 2 == 0) | (np.arange(N) < 30))
     assert (few & p.matching({"intent": "procedural"})).sum() == 15
     assert all(row.match["intent"] != "procedural" for row in fit(p, few, Variant(segments=True)).rows)
+
+
+def test_a_small_segment_is_pulled_to_its_parent() -> None:
+    """(30·0.53 + 20·0.5075) / 50 < (30·0.5 + 20·0.575) / 50, though 0.53 > 0.5 among its own 30 questions."""
+    quality = np.full((len(SPACE), N), 0.5, np.float32)
+    few = (np.arange(N) % 2 == 1) & (np.arange(N) < 60)
+    quality[3] += 0.1
+    quality[3, few] = 0.5
+    quality[7, few] = 0.53
+    segments = tuple(HOW if want else FACT for want in few)
+    p = Problem(SPACE, quality, segments, np.zeros(N, np.int64), np.arange(N) % 5, lambda walk: np.zeros((N, 19)))
+    assert fit(p, TUNE, Variant(segments=True)).rows == ()
+    quality[7, few] = 0.7
+    assert [row.number for row in fit(p, TUNE, Variant(segments=True)).rows] == [7]
+
+
+def test_of_equal_means_the_steadier_setting_wins() -> None:
+    quality = np.full((len(SPACE), N), 0.4, np.float32)
+    quality[3] = np.where(np.arange(N) % 5 == 0, 1.0, 0.401)
+    quality[9] = 0.52
+    p = Problem(SPACE, quality, (FACT,) * N, np.zeros(N, np.int64), np.arange(N) % 5, lambda walk: np.zeros((N, 19)))
+    assert quality[3, TUNE].mean() > quality[9, TUNE].mean()
+    assert fit(p, TUNE, Variant()).default == 9
+
+
+def test_below_a_fixed_system_is_not_releasable() -> None:
+    tuned = tune(problem("segment"), TUNE)
+    assert tuned.releasable
+    assert not replace(tuned, cv_mean=max(tuned.fixed.values()) - 0.001).releasable
 
 
 def test_out_of_fold_never_sees_its_own_fold() -> None:
