@@ -209,14 +209,15 @@ def _rows(problem: Problem, mask: Mask, root: _Node, default: int) -> list[Row]:
 
 def _split(problem: Problem, inside: Mask, parent: _Node, row: Row) -> list[Row]:
     """Rows of the one further feature whose values gain most over the parent's setting; none where nothing is gained."""
-    best, best_gain = [], 0.0
+    best: list[Row] = []
+    best_gain = 0.0
     for feature, allowed in list(MATCH_VALUES.items())[1:]:
+        parts = [(m, inside & problem.matching(m)) for m in ({**row.match, feature: value} for value in allowed)]
+        parts = [(match, here) for match, here in parts if here.sum() >= MIN_QUESTIONS]
+        if len(parts) < 2:  # the group once more, which shrinkage would then count twice
+            continue
         children, gain = [], 0.0
-        for value in allowed:
-            match = {**row.match, feature: value}
-            here = inside & problem.matching(match)
-            if here.sum() < MIN_QUESTIONS:
-                continue
+        for match, here in parts:
             node = _node(problem, here, parent)
             number = _best(node)
             gain += here.sum() * float(node.score[number] - node.score[row.number])
