@@ -546,16 +546,20 @@ def release(path: Path, in_force: Path, today: date) -> str:
     report_path = path.with_suffix(".report.json")
     if not report_path.exists():
         raise NotReleased(f"'{report_path}' 이(가) 없습니다. 'python -m eval tune' 으로 후보와 보고서를 함께 만드세요.")
-    report = json.loads(report_path.read_text(encoding="utf-8"))
-    figures = ", ".join(f"{name} {value:.4f}" for name, value in report["out_of_fold"].items())
-    if not report["releasable"]:
+    try:
+        report = json.loads(report_path.read_text(encoding="utf-8"))
+        figures = ", ".join(f"{name} {value:.4f}" for name, value in report["out_of_fold"].items())
+        releasable = report["releasable"] is True
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise NotReleased(f"'{report_path}' 은(는) tune 이 쓴 보고서가 아닙니다({error}). 다시 만드세요.") from error
+    if not releasable:
         raise NotReleased(f"'{path}' 은(는) 자기 겹에서 고정 방식보다 낮아 내보내지 않습니다: {figures}")
     load(path)
     found = json.loads(path.read_text(encoding="utf-8"))
     major, minor, _ = json.loads(in_force.read_text(encoding="utf-8"))["version"].split("+")[0].split(".")
     found["version"] = f"{major}.{int(minor) + 1}.0"
     write_atomic(in_force, profile_bytes(found))
-    _note(in_force.with_name("CHANGELOG.md"), found["version"], report, figures, today)
+    _note(in_force.with_name("CHANGELOG.md"), found, report, figures, today)
     return str(found["version"])
 
 
@@ -564,12 +568,17 @@ def profile_bytes(found: Mapping[str, Any]) -> bytes:
     return (json.dumps(found, ensure_ascii=False, indent=1) + "\n").encode("utf-8")
 
 
-def _note(path: Path, version: str, report: Mapping[str, Any], figures: str, today: date) -> None:
+def _note(path: Path, found: Mapping[str, Any], report: Mapping[str, Any], figures: str, today: date) -> None:
     """Put the release at the head of the profiles' change log."""
     text = path.read_text(encoding="utf-8")
     head, mark, rest = text.partition("\n## ")
+    rows = [("default", found["default"]), *((row["id"], row) for row in found["segments"])]
+    table = "\n".join(
+        f"| `{name}` | {'/'.join(format(row['weights'].get(c, 0.0), 'g') for c in CHANNELS)} | {row['rrf_k']} |"
+        for name, row in rows
+    )
     entry = (
-        f"\n## {version}\n\n{today}. `{report['tuned_on']}` 질문 {report['n_questions']}개로 맞춤. "
-        f"겹 밖 nDCG@10: {figures}. 가중치를 바꾼 행의 이전 값은 `previous_weights` 에 있습니다.\n"
+        f"\n## {found['version']}\n\n{today}. `{report['tuned_on']}` 질문 {report['n_questions']}개로 맞춤. "
+        f"겹 밖 nDCG@10: {figures}.\n\n| 행 | 의미/키워드/관계 | rrf_k |\n|---|---|---|\n{table}\n"
     )
     write_atomic(path, (head + entry + mark + rest).encode("utf-8"))

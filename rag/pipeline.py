@@ -277,9 +277,13 @@ class Pipeline:
     def _read(self, query: Query, view: View) -> tuple[QueryFeatures, Analysis, Clarification | None]:
         """Features without the asker's choice, their analysis, and what would be asked back."""
         own_farm = self._farm_names.get(query.scope.farm_id or "")
-        farms = self._farm_names.values()
+        farms = self._farms_for(query)
         features, analysis = read_question(query, self._korean, view.catalogue, own_farm, farms=farms)
         return features, analysis, clarify(features, analysis, query, view.catalogue)
+
+    def _farms_for(self, query: Query) -> tuple[str, ...]:
+        """Names of all farms, and ids of those that are not the asker's."""
+        return (*self._farm_names.values(), *(i for i in self._farm_names if i != query.scope.farm_id))
 
     def _searched(
         self,
@@ -361,7 +365,7 @@ class Pipeline:
         recorder: Recorder,
     ) -> tuple[PlannedQuery, ...]:
         """The sub-questions, each read on its own; about records where the whole is."""
-        own_farm, farms = self._farm_names.get(query.scope.farm_id or ""), self._farm_names.values()
+        own_farm, farms = self._farm_names.get(query.scope.farm_id or ""), self._farms_for(query)
         found: list[PlannedQuery] = []
         for sub in subs:
             alone = replace(query, text=sub.text, previous=None, choice=None)

@@ -112,7 +112,10 @@ def _year_of(match: re.Match[str], today: date) -> int | None:
         if number := _group(match, name):
             return int(number) % 100 + 2000
     if said := _group(match, "said"):
-        return spoken(said)
+        year = spoken(said)
+        if year is None:
+            raise ValueError(said)
+        return year
     if said := _group(match, "said2"):
         return 2000 + (spoken(said) or 0)
     if word := _group(match, "word"):
@@ -368,13 +371,24 @@ def _compiled(*rules: tuple[str, Read]) -> tuple[tuple[re.Pattern[str], Read], .
 _NTH_DAY = r"(?:(?P<nth>마지막|첫|두|세|네|한|둘|셋|넷|다섯|여섯|일곱|여덟|아홉|열)(?:째|\s?번째)?\s?날)"
 _NUMBERED = r"(?:매뉴얼|메뉴얼|보고서|지침|계획서|작업\s?일지|영농\s?일지|일지|점검표|회의록|계약서|견적서|거래\s?명세서|수확\s?기록|수리\s?기록)"
 _DATED_DAY = r"(?!\s*(?:간격|동안|이내|안에|만에|마다|정도|이상|이하|넘|뒤|후|전|걸|까지\s?칠|간|째|치|차|내))"
+_RECORD_NEXT = rf"(?=(?:일|에|자)?\s*(?:\S+\s+)?\S*(?:{_NUMBERED}|기록|방제|작업|수확|급액|배액|점검|회의|뭐|무슨))"
 _RULES = _compiled(
     (rf"{_YEAR_BEFORE}?{_M}\s*(?P<a>\d{{1,2}})\s*일?\s*(?:~|-|–|∼|〜|부터|에서)\s*(?P<b>\d{{1,2}})\s*일(?:까지)?", _day_span),
     (rf"(?P<y>20\d\d)\s*년\s*(?P<m>\d{{1,2}})\s*월\s*(?P<d>\d{{1,2}})\s*일{_WEEKDAY}", _full),
     (rf"(?<!\d)(?P<y>20\d\d)\s?[-./]\s?(?P<m>\d{{1,2}})\s?[-./]\s?(?P<d>\d{{1,2}})(?!\d)\.?{_WEEKDAY}", _full),
     (r"(?<![\d.])'?(?P<y>[12]\d)(?P<sep>[./-])\s?(?P<m>\d{1,2})(?P=sep)\s?(?P<d>\d{1,2})(?![\d.]|\s?(?:%|℃|도|배))", _full),
     (r"(?<!\d)(?P<y>20\d\d)(?P<m>0[1-9]|1[0-2])(?P<d>\d\d)(?!\d)", _full),
-    (rf"(?<![\d./])(?P<m>\d{{1,2}})/(?P<d>\d{{1,2}})(?![\d/])(?=(?:일|에|자)?\s+(?:\S+\s+){{0,2}}\S*(?:{_NUMBERED}|기록|방제|작업|수확|급액|배액|점검|회의))", _slashed),
+    (rf"(?<!\d)(?P<y>20\d\d)(?P<m>\d\d)(?P<d>\d\d)(?!\d){_RECORD_NEXT}", _full),
+    (rf"(?<![\d.])(?P<y>[12]\d)(?P<m>\d\d)(?P<d>\d\d)(?![\d.]){_RECORD_NEXT}", _full),
+    (rf"(?<!\d)(?P<y>20\d\d)\s+(?P<m>\d{{1,2}})\s+(?P<d>\d{{1,2}})(?!\d){_RECORD_NEXT}", _full),
+    (rf"(?<![\d.])(?P<m>0[1-9]|1[0-2])(?P<d>\d\d)(?![\d.]){_RECORD_NEXT}", _slashed),
+    (
+        rf"(?<![\d./-])(?<!EC)(?<!pH)(?<!EC )(?<!pH )(?P<m>1[0-2]|0?[1-9])(?P<sep>[.-])(?P<d>\d{{1,2}})(?![\d./~-])"
+        rf"(?=(?:일|에|자)?\s*(?:{_NUMBERED}|기록|방제|뭐|무슨))",
+        _slashed,
+    ),
+    (rf"{_YEAR_BEFORE}?{_M}\s*(?P<d>\d{{1,2}})(?=\s+(?:{_NUMBERED}|기록|방제))", _month_day),
+    (rf"(?<![\d./])(?P<m>\d{{1,2}})/(?P<d>\d{{1,2}})(?![\d/])(?=(?:일|에|자)?\s+(?:\S+\s+){{0,2}}\S*(?:{_NUMBERED}|기록|방제|작업|수확|급액|배액|점검|회의|뭐|무슨))", _slashed),
     (rf"{_YEAR_BEFORE}?(?<![\d.])(?P<m>\d{{1,2}})(?=\s*(?:,|·)\s*\d{{1,2}}\s*월)", _month_alone),
     (r"(?P<word>재작년|작년|지난\s?해|전년)\s*(?P<what>이맘\s?때|이\s?(?:시기|무렵|때)|오늘)(?:쯤)?", _about),
     (rf"{_YEAR_BEFORE}?{_M}\s*(?:{_DAY}|{_NTH_DAY}){_WEEKDAY}", _month_day),
@@ -396,11 +410,11 @@ _RULES = _compiled(
     (r"\b(?P<w>last|this)\s+(?P<u>week|month|year)\b", _english),
     (r"\b(?P<n>\d{1,3})\s+(?P<unit>day|week|month)s?\s+ago\b", _english_ago),
     (r"\blast\s+(?P<day>monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b", _english_weekday),
-    (rf"(?P<which>{_BACK})\s*주(?![년기요문위변사제민차])(?:(?P<end>말)|\s*(?P<day>[{WEEKDAYS}])요일)?", _week),
+    (rf"(?P<which>{_BACK})\s*주(?![년기요문위변사제민차임])(?:(?P<end>말)|\s*(?P<day>[{WEEKDAYS}])요일)?", _week),
     (rf"(?P<which>지난|저번|이번)\s*(?P<day>[{WEEKDAYS}])요일", _weekday),
     (rf"(?P<which>{_BACK})\s*(?:달|월(?=\s|에|의|$|[은는이도만\d]))(?:\s*(?P<d>\d{{1,2}})\s*일|\s*(?P<week>첫|둘|셋|넷|다섯|마지막)(?:째|\s?번째)?\s?주(?![가-힣])|{_PART})?(?![라])", _month_word),
     (
-        rf"(?:최근|지난|요)\s*(?:(?P<days>{DAY_WORD})|(?P<n>\d{{1,3}}|{NATIVE_WORD}|반|[일이삼사오육칠팔구십]{{1,2}})\s*"
+        rf"(?:최근|지난|(?<![가-힣])요(?=\s))\s*(?:(?P<days>{DAY_WORD})|(?P<n>\d{{1,3}}|{NATIVE_WORD}|반|[일이삼사오육칠팔구십]{{1,2}})\s*"
         r"(?P<unit>주일|주간|주|일|개월|달|년))(?![가-힣]?요일)",
         _recent,
     ),
@@ -438,8 +452,14 @@ def find_periods(
 
     if base is not None:
         for match in _NEXT.finditer(text):
-            if free(match.start(), match.end()) and (days := _stepped(match["step"].replace(" ", ""), base)):
-                found.append(Period(*days, match.start(), match.end(), NEXT_DAY))
+            if not free(match.start(), match.end()):
+                continue
+            try:
+                days = _stepped(match["step"].replace(" ", ""), base)
+            except OverflowError:  # beyond the calendar's last year
+                found.append(BadDate(match[0], match.start(), match.end()))
+            else:
+                found += [Period(*days, match.start(), match.end(), NEXT_DAY)] if days else []
     for pattern, read in _RULES:
         for match in pattern.finditer(text):
             if not match[0].strip() or not free(match.start(), match.end()):
@@ -460,7 +480,13 @@ def find_periods(
         if free(match.start(), match.end()):
             season, rule = _season(match, today)
             found.append(Period(*season, match.start(), match.end(), rule))
-    yield from _with_years(_joined(sorted(found, key=lambda p: p.start), text, today))
+    periods = list(_with_years(_joined(sorted(found, key=lambda p: p.start), text, today)))
+    impossible = any(isinstance(p, BadDate) for p in periods)
+    for (
+        period
+    ) in periods:  # "작년이랑 올해 2월 29일": a year alone beside a day that does not exist is not what was asked
+        if not (impossible and isinstance(period, Period) and period.rule in (YEAR, NUMBERED_YEAR, "date.same_time")):
+            yield period
 
 
 def steps_on(text: str) -> bool:
@@ -498,10 +524,19 @@ def _joined(found: list[Period | BadDate], text: str, today: date) -> list[Perio
     out: list[Period | BadDate] = []
     for item in found:
         before = out[-1] if out else None
+        if (
+            before is not None
+            and BadDate in (type(item), type(before))
+            and _JOIN.fullmatch(text[before.end : item.start])
+        ):
+            out[-1] = BadDate(text[before.start : item.end], before.start, item.end)  # half a range is none
+            continue
         if isinstance(item, Period) and isinstance(before, Period):
             between = text[before.end : item.start]
             if _JOIN.fullmatch(between):
                 out[-1] = _range(before, item, text)
+                if _backwards(before, item):
+                    out[-1] = BadDate(text[before.start : item.end], before.start, item.end)
                 continue
             if _AND.fullmatch(between) and item.rule in OPEN and before.rule.startswith("date.year_"):
                 item = replace(moved_or(item, before.first.year), rule=item.rule.replace("date.", "date.year_"))
@@ -514,6 +549,12 @@ def _joined(found: list[Period | BadDate], text: str, today: date) -> list[Perio
         else p
         for p in out
     ]
+
+
+def _backwards(first: Period, last: Period) -> bool:
+    """ "3월 20일~3월 10일": two days of one month in the wrong order."""
+    single = first.first == first.last and last.first == last.last
+    return single and first.first.month == last.first.month and first.first.day > last.first.day
 
 
 def _same_month(before: Period, item: Period) -> Period | BadDate:

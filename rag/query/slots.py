@@ -164,7 +164,7 @@ def find_slots(
         _authors(text, catalogue),
         _types(text, catalogue),
         _houses(text, catalogue),
-        _named_farms(text, own_farm, farms, catalogue),
+        _named_farms(text, own_farm, farms),
         _farms(text, own_farm),
         _values(text),
         _terms(mentions),
@@ -360,20 +360,33 @@ def _farms(text: str, own_farm: str | None) -> Iterator[Slot]:
         yield Slot(kind="farm", value=name, start=match.start(), end=match.end(), rule=rule)
 
 
-def _named_farms(text: str, own_farm: str | None, farms: Collection[str], catalogue: Catalogue) -> Iterator[Slot]:
-    """A farm of the settings without its "농장", or with one letter wrong in it: 햇살 3동, 푸른들 1동."""
+_GAP = r"[\s\u200b-\u200d\u2060\ufeff]*"
+_FARM_END = r"(?![가-힣])|네|에서(?:는|도)?|에는|은|는|이|도|의|쪽|하고|이?랑|과|와|보다|한테"
+_WHOLE = re.compile(r"\s?(?:농장|농원)(?!장)")
+_BUSINESS = r"하우스|원예|팜|영농|농산|농업|농장|농원"
+
+
+def _named_farms(text: str, own_farm: str | None, farms: Collection[str]) -> Iterator[Slot]:
+    """A farm of the settings without its "농장", spelled apart or by its id: 햇살 3동, 푸른 들, 푸른들원예, pureun.
+
+    ``farms``: display names, and ids of farms other than the asker's.
+    """
     for full in sorted({*farms, *([own_farm] if own_farm else [])}):
-        stem = re.sub(r"\s?(?:농장|농원)$", "", full)
-        if len(stem) < 2 or stem == full:
-            continue
-        rule = "farm.own" if full == own_farm else "farm.other"
-        for match in re.finditer(
-            rf"(?<![가-힣]){re.escape(stem)}(?=\s?\d{{1,2}}\s?동|네|(?:에서(?:는|도)?|은|는|이|도|의|쪽|하고|이랑)?(?:\s(?!농[장원])|$))",
-            text,
-        ):
-            near_house = re.match(r"\s?\d{1,2}\s?동|네", text[match.end() :]) is not None
-            if near_house or not _ordinary(stem):
-                yield Slot(kind="farm", value=match[0], start=match.start(), end=match.end(), rule=rule)
+        if re.fullmatch(r"[a-z0-9][a-z0-9_-]*", full):
+            pattern, rule = rf"(?<![A-Za-z0-9_]){re.escape(full)}(?![A-Za-z0-9_])", "farm.other"
+        else:
+            stem = re.sub(r"\s?(?:농장|농원)$", "", full)
+            rule = "farm.own" if full == own_farm else "farm.other"
+            if len(stem) < 2 or stem == full:
+                continue
+            spelled = _GAP.join(map(re.escape, stem))
+            house = rf"(?:\s?\d{{1,2}}\s?동|네|\s?(?:{_BUSINESS}))"
+            after = rf"(?={house}|\s?[,:.]|[은는]\?)" if _ordinary(stem) else rf"(?={house}|{_FARM_END})"
+            pattern = rf"(?<![가-힣]){spelled}{after}"
+        for match in re.finditer(pattern, text, re.IGNORECASE):
+            if match[0] == full.removesuffix("농장").removesuffix("농원").strip() and _WHOLE.match(text, match.end()):
+                continue  # 햇살농원: read whole by ``_farms``
+            yield Slot(kind="farm", value=match[0], start=match.start(), end=match.end(), rule=rule)
 
 
 def _ordinary(stem: str) -> bool:

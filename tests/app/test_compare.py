@@ -12,7 +12,8 @@ from streamlit.testing.v1 import AppTest
 from eval.questions import Question
 from rag.assembly import build_pipeline
 from rag.pipeline import Pipeline
-from rag.schema import CHANNELS, Query, Scope, Weights, WeightSteps
+from rag.profile_table import load
+from rag.schema import CHANNEL_LABELS, CHANNELS, Query, Scope, Weights, WeightSteps
 from rag.settings import load_settings
 from rag.ui.comparison import gold_of, hit_place, move_mark, moves, ndcg, what_changed
 from rag.ui.components.ranking import slope_rows
@@ -21,6 +22,8 @@ from tests.app.conftest import bodies, page_text, press
 
 NewApp = Callable[..., AppTest]
 WHY = "토마토 배꼽썩음과 왜 생기고 뭘 해야 돼?"
+# The row in force for WHY.
+ROW = load(load_settings().profiles).segments["relational", "short", False, True]
 TOMATO = "public/토마토_배꼽썩음과.md"
 
 
@@ -52,9 +55,10 @@ def test_both_sides_from_one_run(compare_page: NewApp, monkeypatch: pytest.Monke
     text = page_text(app)
     assert text.count("칼슘 부족으로 생긴다") >= 2
     assert text.count("33.3 %") == 3
-    assert "50.0 %" in text  # the relation profile's graph weight
+    assert all(f"{ROW.weights[channel]:.1%}".replace("%", " %") in text for channel in CHANNELS)
     assert text.count("(가중치 ") == 2
-    assert "관계 검색의 몫이 33.3%에서 50.0%로 늘어" in text.replace("\\", "")
+    moved = max(CHANNELS, key=lambda channel: abs(ROW.weights[channel] - 1 / 3))
+    assert f"{CHANNEL_LABELS[moved]}의 몫이 33.3%에서 {ROW.weights[moved]:.1%}로" in text.replace("\\", "")
     assert any("(의1 " in body and "관1)" in body for body in bodies(app))
     assert app.get("vega_lite_chart") or app.get("arrow_vega_lite_chart")
 
@@ -65,7 +69,7 @@ def test_baseline_is_a_third_side(compare_page: NewApp) -> None:
     app = compare(app, WHY)
     text = page_text(app)
     assert text.count("(가중치 ") == 3
-    assert text.count("50.0 %") == 3  # vector and BM25 of the baseline, the graph of the profile
+    assert text.count("50.0 %") == 2  # vector and BM25 of the baseline
     assert "기준" in text
 
 

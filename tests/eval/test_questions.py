@@ -22,6 +22,8 @@ from eval.scoring import contains_expected, normalise
 from ingest.sample.build import CorpusManifest, build_corpus
 from ingest.sample.farms import FARM_IDS, farm_events
 
+SOURCES = tuple(f"source/{name}.jsonl" for name in ("knowledge", "logs", "calibration", "development"))
+
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> CorpusManifest:
@@ -99,10 +101,12 @@ def test_a_missing_key_is_named(tmp_path: Path) -> None:
 def test_the_committed_set_is_what_the_sources_build(
     corpus: CorpusManifest, tmp_path: Path, questions: tuple[Question, ...]
 ) -> None:
-    for name in ("source/knowledge.jsonl", "source/logs.jsonl"):
+    for name in SOURCES:
         _write(tmp_path / name).write_bytes((SETS_DIR / name).read_bytes())
     assert build_set(corpus.target, tmp_path) == questions
-    assert (tmp_path / "farm.jsonl").read_bytes() == (SETS_DIR / "farm.jsonl").read_bytes()
+    for name in ("farm.jsonl", "farm_tune.jsonl"):
+        assert (tmp_path / name).read_bytes() == (SETS_DIR / name).read_bytes()
+    assert all(question.split == "tune" for question in load_questions(SETS_DIR / "farm_tune.jsonl"))
 
 
 def test_every_gold_document_exists_and_is_visible_to_the_asker(
@@ -129,7 +133,8 @@ def test_every_gold_document_exists_and_is_visible_to_the_asker(
 def test_gold_that_cannot_be_found_names_the_question(
     corpus: CorpusManifest, tmp_path: Path, changes: dict[str, object], named: str
 ) -> None:
-    _write(tmp_path / "source/knowledge.jsonl")
+    for name in SOURCES:
+        _write(tmp_path / name)
     _write(tmp_path / "source/logs.jsonl", _row(id="X7") | changes)
     with pytest.raises(QuestionError, match="X7") as error:
         build_set(corpus.target, tmp_path)
@@ -150,7 +155,8 @@ def test_gold_that_cannot_be_found_names_the_question(
 def test_gold_is_the_document_that_states_it(
     corpus: CorpusManifest, tmp_path: Path, changes: dict[str, object], gold: str
 ) -> None:
-    _write(tmp_path / "source/knowledge.jsonl")
+    for name in SOURCES:
+        _write(tmp_path / name)
     _write(tmp_path / "source/logs.jsonl", _row(event_ids=[]) | changes)
     (question,) = build_set(corpus.target, tmp_path)
     ((document,),) = question.gold

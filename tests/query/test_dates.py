@@ -344,3 +344,53 @@ def test_the_day_after_counts_from_the_day_before() -> None:
 
 def test_english_words_can_be_left_alone() -> None:
     assert list(find_periods("Who died last year in March?", TUESDAY, english=False)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("250315 작업일지 보여줘", "2025-03-15"),
+        ("3.18 작업일지", "2026-03-18"),
+        ("3-18 작업일지", "2026-03-18"),
+        ("0315 작업일지", "2026-03-15"),
+        ("3/18 뭐했어", "2026-03-18"),
+        ("2025 3 18 작업일지", "2025-03-18"),
+        ("2025년 3월15 작업일지", "2025-03-15"),
+    ],
+)
+def test_days_in_figures_before_a_record(text: str, day: str) -> None:
+    (found,) = find_periods(text, date(2026, 12, 1))
+    assert isinstance(found, Period)
+    assert (found.first.isoformat(), found.last.isoformat()) == (day, day)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "250229 작업일지",
+        "20251332 작업일지",
+        "이천이이이년 작업일지",
+        "작년이랑 올해 2월 29일 작업일지",
+        "작년 이맘때 2월 30일 기록",
+        "5월 1일부터 4월 31일까지 작업일지",
+        "3월 20일~3월 10일 작업일지",
+    ],
+)
+def test_what_is_no_day_or_range_leaves_no_period(text: str) -> None:
+    (found,) = find_periods(text, date(2026, 12, 1))
+    assert isinstance(found, BadDate)
+
+
+def test_words_that_only_look_like_days() -> None:
+    assert list(find_periods("EC 2.5 기록", date(2026, 12, 1))) == []
+    (monday,) = find_periods("월요일 일지 보여줘", date(2026, 12, 1))
+    assert isinstance(monday, Period)
+    assert monday.first == monday.last == date(2026, 11, 30)
+    (month,) = find_periods("이주임이 11월에 쓴 일지", date(2026, 12, 1))
+    assert isinstance(month, Period)
+    assert month.first == date(2026, 11, 1)
+
+
+def test_the_day_after_the_last_day_of_the_calendar() -> None:
+    (found,) = find_periods("그 다음날은?", date(9999, 12, 31), base=date(9999, 12, 31))
+    assert isinstance(found, BadDate)

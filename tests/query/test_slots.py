@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 
 from rag.lexicon import Mention
-from rag.query.slots import find_slots
+from rag.query.slots import _named_farms, find_slots
 from rag.schema import Slot, SlotKind
 from rag.stores.catalogue import Catalogue
 
@@ -268,3 +268,24 @@ def test_a_farm_of_the_settings_without_its_ending(text: str, expected: list[tup
 def test_words_of_a_file_name_are_no_other_slot() -> None:
     text = "2025-03_김주임_2동_일지.xlsx 열어줘"
     assert [s.kind for s in find_slots(text, (), TODAY, CATALOGUE, None)] == ["file"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "푸른들, 3월 방제 기록",
+        "푸른들원예 계약서",
+        "푸른 들 농장 기록",
+        "푸른\u200b들농장 기록",
+        "PUREUN 기록",
+        "푸른들은?",
+    ],
+)
+def test_another_farm_however_it_is_spelled(text: str) -> None:
+    found = list(_named_farms(text, "햇살농원", ("햇살농원", "푸른들농장", "pureun")))
+    assert [slot.rule for slot in found] == ["farm.other"]
+
+
+def test_a_field_and_sunlight_are_no_farms() -> None:
+    for text in ("푸른 들판에 물", "햇살이 강하면 차광"):
+        assert list(_named_farms(text, None, ("햇살농원", "푸른들농장", "pureun"))) == []
