@@ -66,7 +66,7 @@ def _year_or_title(features: QueryFeatures, query: Query) -> Clarification | Non
     return Clarification(
         slot="date",
         question=f"'{dates[0].words_in(query)}'은 문서를 쓴 해인가요, 제목에 든 말인가요?",
-        options=((f"{year}년에 쓴 {types[0]}", f"date:{year}"), (f"제목에 {year}이 든 {types[0]}", f"title:{year}")),
+        options=((f"{year}년에 쓴 {types[0]}", f"date:{year}"), (f"제목에 {year}년이 든 {types[0]}", f"title:{year}")),
     )
 
 

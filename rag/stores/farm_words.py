@@ -25,6 +25,8 @@ COUNTS, WORDS = "unknown_words.tsv", "words.tsv"
 # Beyond this size nothing is counted until ``python -m rag lexicon --suggest`` sums the file up.
 MAX_BYTES = 1_000_000
 _MAX_WORD = 30
+# A count of more digits was not written by us.
+_MAX_DIGITS = 12
 _HEAD = "word\ttype\talias_of\tnote"
 
 
@@ -73,7 +75,7 @@ def read_counts(folder: Path) -> Counter[str]:
         return counts
     for line in text.splitlines():
         word, tab, number = line.partition("\t")
-        if word and tab and number.isascii() and number.isdigit():
+        if _countable(word) and tab and number.isascii() and number.isdigit() and len(number) <= _MAX_DIGITS:
             counts[word] += int(number)
     return counts
 
@@ -127,9 +129,10 @@ def accept_word(folder: Path, word: FarmWord) -> Path:
         raise SettingsError(f"'{word.word}' 은(는) 이미 {WORDS} 에 있습니다.")
     path = folder / WORDS
     try:
-        new = not path.exists()
+        before = path.read_text(encoding="utf-8") if path.exists() else ""
+        joint = "" if before.endswith("\n") else "\n" if before.strip() else f"{_HEAD}\n"
         with path.open("a", encoding="utf-8") as out:
-            out.write((f"{_HEAD}\n" if new else "") + f"{word.word}\t{word.type}\t{word.alias_of}\t\n")
+            out.write(f"{joint}{word.word}\t{word.type}\t{word.alias_of}\t\n")
     except OSError as error:
         raise SettingsError(f"{path} 에 쓸 수 없습니다: {error}") from error
     return path

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -92,15 +91,6 @@ def test_threads_count_side_by_side(store: Path) -> None:
     assert read_counts(store / "farms/haetsal") == {"번데기": 200}
 
 
-def test_counting_is_cheap(store: Path) -> None:
-    counts, times = WordCounts(store), []
-    for _ in range(200):
-        start = time.perf_counter()
-        counts.add(FARM, ["번데기", "물곰팡이", "생김새"])
-        times.append(time.perf_counter() - start)
-    assert sorted(times)[100] < 0.0005
-
-
 def test_an_accepted_word_is_on_the_list(store: Path) -> None:
     folder = store / "farms/haetsal"
     assert read_words(folder) == ()
@@ -126,3 +116,12 @@ def test_a_bad_row_is_named(store: Path, row: str, message: str) -> None:
     (store / "public" / WORDS).write_text(f"word\ttype\talias_of\tnote\n{row}\n", encoding="utf-8")
     with pytest.raises(SettingsError, match=message):
         read_words(store / "public")
+
+
+@pytest.mark.parametrize("by_hand", ["낱말\t종류\t같은 용어\t설명\n곰펭이\t병\t잿빛곰팡이병\t", ""])
+def test_a_list_edited_by_hand_is_gone_on_with(tmp_path: Path, by_hand: str) -> None:
+    (tmp_path / WORDS).write_text(by_hand, encoding="utf-8")
+    accept_word(tmp_path, FarmWord("새낱말", "병", ""))
+    accept_word(tmp_path, FarmWord("또낱말", "병", ""))
+    words = [word.word for word in read_words(tmp_path)]
+    assert words == [*(["곰펭이"] if by_hand else []), "새낱말", "또낱말"]
