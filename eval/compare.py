@@ -29,7 +29,7 @@ from eval.metrics import MAIN, MEASURES, per_question
 from eval.reading import read_set, reading_version, write_atomic
 from eval.runs import DEPTH, ChannelRuns, EvalIndex
 from eval.space import Ranker, Searched, SearchedIndex, Setting, Space, channel_runs, evaluate, ranking
-from eval.splits import SPLITS_DIR, groups_of, tune_mask
+from eval.splits import SPLITS_DIR, group_numbers, tune_mask
 from eval.statistics import holm, paired_bootstrap
 from eval.systems import ADAPTIVE, BEST_FIXED, FIXED, PEER, RIVALS, Adaptive, TunePart, settings_of
 from rag.errors import SettingsError
@@ -81,9 +81,7 @@ class Bench:
         self._public = runs
         self.quality = evaluate(runs, job.space)
         self.set_of = np.array([job.sets.index(q.set_name) for q in self.index.questions])
-        self.groups = np.empty(len(self.set_of), np.int64)
-        for number, group in enumerate(groups_of(self.index.questions)):
-            self.groups[group] = number
+        self.groups = group_numbers(self.index.questions)
         self.gold: tuple[frozenset[int], ...] = runs.index.gold
         self._ranker = Ranker(runs.index.chunk_ids, runs.index.gold)
         self._rankings: dict[tuple[Setting, int], npt.NDArray[np.int32]] = {}

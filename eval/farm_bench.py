@@ -16,7 +16,7 @@ from eval.compare import FARM, Bench, Job, Values
 from eval.farm_runs import FarmIndex, FarmRuns, evaluate, measure, ranked_documents
 from eval.questions import SETS_DIR, load_questions
 from eval.space import Setting
-from eval.splits import groups_of
+from eval.splits import group_numbers
 from eval.systems import TunePart
 from rag.assembly import build_pipeline
 from rag.channels.bm25 import Bm25Channel
@@ -50,9 +50,7 @@ class FarmBench(Bench):
         self.index = runs.index
         self.quality = evaluate(runs, job.space)
         self.set_of = np.full(len(runs.index.questions), job.sets.index(FARM))
-        self.groups = np.empty(len(self.set_of), np.int64)
-        for number, group in enumerate(groups_of(runs.index.questions)):
-            self.groups[group] = number
+        self.groups = group_numbers(runs.index.questions)
         self.gold = tuple(frozenset(int(d) for group in groups for d in group) for groups in runs.index.gold)
         self._measured: dict[tuple[Setting, ...], dict[str, Values]] = {}
         self._farm = runs

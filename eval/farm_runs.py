@@ -8,7 +8,6 @@ documents: Recall, nDCG and MRR are those of ``eval.farm`` over the first ``RANK
 from __future__ import annotations
 
 import hashlib
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,9 +22,8 @@ from eval.datasets import SetQuestion
 from eval.farm import ndcg_at_10, recall_at, reciprocal_rank
 from eval.metrics import MAIN
 from eval.questions import Question
-from eval.reading import write_atomic
-from eval.runs import DEPTH, Run, walk_key
-from eval.space import Matrix, Quality, Setting, Space, channel_runs
+from eval.runs import DEPTH, Run, RunCache, walk_key
+from eval.space import Matrix, Quality, Setting, Space, channel_runs, kept_blocks
 from rag.channels.base import Channel
 from rag.fusion_retriever import MIN_RANKING
 from rag.pipeline import Pipeline, Understood
@@ -108,7 +106,7 @@ class FarmRuns:
         self.index = index
         self._channels = {channel.name: channel for channel in channels}
         self.folder = cache / f"runs-{FARM}-{index.digest}"
-        self._kept: dict[str, Run] = {}
+        self._cache = RunCache(self.folder)
 
     def dense(self) -> Run:
         """Dense search."""
@@ -131,16 +129,7 @@ class FarmRuns:
         return np.array([reading.n_words for reading in self.index.readings], np.int32)
 
     def _run(self, name: str, channel: str, walk: Walk | None) -> Run:
-        if name not in self._kept:
-            path = self.folder / f"{name}.npz"
-            if not path.exists():
-                run = self._search(self._channels[channel], walk, name)
-                buffer = io.BytesIO()
-                np.savez_compressed(buffer, rows=run.rows, scores=run.scores)
-                write_atomic(path, buffer.getvalue())
-            with np.load(path) as arrays:
-                self._kept[name] = Run(arrays["rows"], arrays["scores"])
-        return self._kept[name]
+        return self._cache.get(name, lambda: self._search(self._channels[channel], walk, name))
 
     def _search(self, channel: Channel, walk: Walk | None, name: str) -> Run:
         index = self.index
@@ -201,17 +190,9 @@ def evaluate(runs: FarmRuns, space: Space) -> Quality:
     Documents that tie share the better place; a document in two gold groups counts for the first. ``measure`` has the
     exact figures.
     """
-    block = len(space.rrf_k) * len(space.weights)
-    out = np.empty((len(space), len(runs.index.questions)), np.float32)
-    jobs = [(walk, depth) for walk in space.walks for depth in space.depths]
-    for number, (walk, depth) in enumerate(tqdm(jobs, desc="설정 탐색", unit="보행×깊이", leave=False)):
-        path = runs.folder / f"quality-{space.digest}-d{depth}-{walk_key(walk)}.npy"
-        if not path.exists():
-            buffer = io.BytesIO()
-            np.save(buffer, _block(runs, space, walk, depth))
-            write_atomic(path, buffer.getvalue())
-        out[number * block : (number + 1) * block] = np.load(path)
-    return out
+    return kept_blocks(
+        runs.folder, space, len(runs.index.questions), lambda walk, depth: _block(runs, space, walk, depth)
+    )
 
 
 def _block(runs: FarmRuns, space: Space, walk: Walk, depth: int) -> Quality:

@@ -8,11 +8,10 @@ rules agree. Temperature 0 within a grammar of the five intents; an output outsi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import closing
 
 from tqdm import tqdm
 
-from rag.llm import LocalModel, Message, neutralise
+from rag.llm import LocalModel, Message, filled_in, neutralise
 from rag.schema import INTENTS, Segment
 
 GRAMMAR = "root ::= " + " | ".join(f'"{intent}"' for intent in INTENTS) + "\n"
@@ -36,9 +35,7 @@ def ask_intent(model: LocalModel) -> Callable[[str], str]:
             {"role": "system", "content": SYSTEM},
             {"role": "user", "content": "Question: " + neutralise(question.strip()[:MAX_CHARACTERS])},
         ]
-        stream = model.stream(messages, max_tokens=MAX_TOKENS, temperature=0.0, grammar=GRAMMAR, timeout_s=TIMEOUT_S)
-        with closing(stream):
-            return "".join(stream)
+        return filled_in(model, messages, grammar=GRAMMAR, max_tokens=MAX_TOKENS, timeout_s=TIMEOUT_S)[0]
 
     return ask
 

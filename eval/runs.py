@@ -40,6 +40,26 @@ class Run:
     scores: Scores
 
 
+class RunCache:
+    """Runs by name: in memory, else from the folder, else searched and kept there."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._kept: dict[str, Run] = {}
+
+    def get(self, name: str, search: Callable[[], Run]) -> Run:
+        """The run of a name, by ``search`` where it is nowhere yet."""
+        if name not in self._kept:
+            path = self._folder / f"{name}.npz"
+            if not path.exists():
+                run, buffer = search(), io.BytesIO()
+                np.savez_compressed(buffer, rows=run.rows, scores=run.scores)
+                write_atomic(path, buffer.getvalue())
+            with np.load(path) as arrays:
+                self._kept[name] = Run(arrays["rows"], arrays["scores"])
+        return self._kept[name]
+
+
 class EvalIndex:
     """One index over one or several sets, with the questions of all of them."""
 
@@ -70,7 +90,7 @@ class ChannelRuns:
         name = "+".join(s.name for s in sets)
         digest = hashlib.sha256("|".join([*(s.digest for s in sets), version]).encode()).hexdigest()[:12]
         self.folder = cache / f"runs-{name}-{digest}-{CHANNELS_VERSION}"
-        self._kept: dict[str, Run] = {}
+        self._cache = RunCache(self.folder)
 
     @property
     def index(self) -> EvalIndex:
@@ -109,16 +129,7 @@ class ChannelRuns:
         return scores.astype(np.float32)
 
     def _run(self, name: str, scores: Callable[[int], Scores], *, above: float) -> Run:
-        if name not in self._kept:
-            path = self.folder / f"{name}.npz"
-            if not path.exists():
-                run = search_all(len(self.index.questions), scores, above, name)
-                buffer = io.BytesIO()
-                np.savez_compressed(buffer, rows=run.rows, scores=run.scores)
-                write_atomic(path, buffer.getvalue())
-            with np.load(path) as arrays:
-                self._kept[name] = Run(arrays["rows"], arrays["scores"])
-        return self._kept[name]
+        return self._cache.get(name, lambda: search_all(len(self.index.questions), scores, above, name))
 
 
 def search_all(n_questions: int, scores: Callable[[int], Scores], above: float, name: str) -> Run:

@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -185,20 +186,33 @@ def ranking(candidates: Candidates, weights: Sequence[float], rrf_k: int) -> npt
 def evaluate(runs: ChannelRuns, space: Space) -> Quality:
     """nDCG@10 of every setting on every question, shape (len(space), questions), in the space's numbering.
 
-    One block per walk and depth is kept beside the runs, in steps of 1/65535.
+    Kept in steps of 1/65535.
     """
-    questions = len(runs.index.questions)
-    block = len(space.rrf_k) * len(space.weights)
-    out = np.empty((len(space), questions), np.float32)
+
+    def steps(walk: Walk, depth: int) -> npt.NDArray[np.uint16]:
+        return np.round(_block(runs, space, walk, depth) * _STEPS).astype(np.uint16)
+
+    return kept_blocks(runs.folder, space, len(runs.index.questions), steps) / np.float32(_STEPS)
+
+
+def kept_blocks(
+    folder: Path, space: Space, n_questions: int, block: Callable[[Walk, int], npt.NDArray[Any]]
+) -> Quality:
+    """Blocks of all walks and depths, one below the other, shape (len(space), questions); each is kept in the folder.
+
+    ``block(walk, depth)`` has a row for every ``rrf_k`` and weight setting.
+    """
+    size = len(space.rrf_k) * len(space.weights)
+    out = np.empty((len(space), n_questions), np.float32)
     jobs = [(walk, depth) for walk in space.walks for depth in space.depths]
     for number, (walk, depth) in enumerate(tqdm(jobs, desc="설정 탐색", unit="보행×깊이", leave=False)):
-        path = runs.folder / f"quality-{space.digest}-d{depth}-{walk_key(walk)}.npy"
+        path = folder / f"quality-{space.digest}-d{depth}-{walk_key(walk)}.npy"
         if not path.exists():
             buffer = io.BytesIO()
-            np.save(buffer, np.round(_block(runs, space, walk, depth) * _STEPS).astype(np.uint16))
+            np.save(buffer, block(walk, depth))
             write_atomic(path, buffer.getvalue())
-        out[number * block : (number + 1) * block] = np.load(path)
-    return out / np.float32(_STEPS)
+        out[number * size : (number + 1) * size] = np.load(path)
+    return out
 
 
 def _block(runs: ChannelRuns, space: Space, walk: Walk, depth: int) -> Quality:

@@ -47,6 +47,14 @@ def groups_of(questions: Sequence[SetQuestion]) -> list[list[int]]:
     return sorted(groups.values())
 
 
+def group_numbers(questions: Sequence[SetQuestion]) -> npt.NDArray[np.int64]:
+    """The number of each question's group."""
+    numbers = np.empty(len(questions), np.int64)
+    for number, group in enumerate(groups_of(questions)):
+        numbers[group] = number
+    return numbers
+
+
 def draw_tune(questions: Sequence[SetQuestion], seed: int) -> list[str]:
     """Ids of the tune part, sorted."""
     quota = round(TUNE_SHARE * len(questions))

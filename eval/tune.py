@@ -38,7 +38,7 @@ from eval.splits import folds
 from eval.systems import BEST_FIXED, FIXED, Adaptive, Mask, TunePart, fixed_setting, signal_table
 from rag.errors import RagError
 from rag.evidence import KEPT, SIGNALS
-from rag.profile_table import MATCH_VALUES, ProfileTable, load, parse
+from rag.profile_table import MATCH_VALUES, ProfileTable, fits, load, parse
 from rag.schema import CHANNEL_LABELS, CHANNELS, INTENTS, Segment, Walk
 
 STABILITY = 0.25
@@ -77,7 +77,7 @@ class Problem:
 
     def matching(self, match: Mapping[str, str | bool]) -> Mask:
         """Questions whose x(q) agrees with a match."""
-        return np.array([_fits(segment, match) for segment in self.segments])
+        return np.array([fits(match, segment) for segment in self.segments])
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,10 +353,6 @@ def _values_of(problem: Problem, setting: Setting) -> Values:
     number = (place + space.rrf_k.index(setting.rrf_k)) * len(space.weights) + weights
     values: Values = problem.quality[number].astype(np.float64)
     return values
-
-
-def _fits(segment: Segment, match: Mapping[str, str | bool]) -> bool:
-    return all(match.get(key, value) == value for key, value in zip(MATCH_VALUES, segment, strict=True))
 
 
 def problem_of(part: TunePart, runs: Searched) -> Problem:

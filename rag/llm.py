@@ -378,3 +378,34 @@ def _stop_check(cancel: threading.Event | None, timeout_s: float) -> Callable[[]
         return False
 
     return stopped
+
+
+def filled_in(
+    model: LocalModel,
+    messages: Sequence[Message],
+    *,
+    grammar: str,
+    max_tokens: int,
+    timeout_s: float,
+    cancel: threading.Event | None = None,
+    on_queue: Callable[[int], None] | None = None,
+) -> tuple[str, Finish | None]:
+    """The whole of a turn within ``grammar`` at temperature 0, and how it ended (None: cancelled or stopped).
+
+    Raises:
+        GenerationError: see ``LocalModel.stream``.
+    """
+    ends: list[Finish] = []
+    stream = model.stream(
+        messages,
+        max_tokens=max_tokens,
+        temperature=0.0,
+        grammar=grammar,
+        cancel=cancel,
+        timeout_s=timeout_s,
+        on_queue=on_queue,
+        on_finish=ends.append,
+    )
+    with closing(stream):
+        output = "".join(stream)
+    return output, ends[0] if ends else None

@@ -276,14 +276,15 @@ class Pipeline:
 
     def _read(self, query: Query, view: View) -> tuple[QueryFeatures, Analysis, Clarification | None]:
         """Features without the asker's choice, their analysis, and what would be asked back."""
-        own_farm = self._farm_names.get(query.scope.farm_id or "")
-        farms = self._farms_for(query)
-        features, analysis = read_question(query, self._korean, view.catalogue, own_farm, farms=farms)
+        features, analysis = self._features(query, view)
         return features, analysis, clarify(features, analysis, query, view.catalogue)
 
-    def _farms_for(self, query: Query) -> tuple[str, ...]:
-        """Names of all farms, and ids of those that are not the asker's."""
-        return (*self._farm_names.values(), *(i for i in self._farm_names if i != query.scope.farm_id))
+    def _features(self, query: Query, view: View) -> tuple[QueryFeatures, Analysis]:
+        """What a question says, read with the names of all farms and the ids of those that are not the asker's."""
+        asking = query.scope.farm_id
+        own_farm = self._farm_names.get(asking or "")
+        farms = (*self._farm_names.values(), *(farm_id for farm_id in self._farm_names if farm_id != asking))
+        return read_question(query, self._korean, view.catalogue, own_farm, farms=farms)
 
     def _searched(
         self,
@@ -365,11 +366,10 @@ class Pipeline:
         recorder: Recorder,
     ) -> tuple[PlannedQuery, ...]:
         """The sub-questions, each read on its own; about records where the whole is."""
-        own_farm, farms = self._farm_names.get(query.scope.farm_id or ""), self._farms_for(query)
         found: list[PlannedQuery] = []
         for sub in subs:
             alone = replace(query, text=sub.text, previous=None, choice=None)
-            features, analysis = read_question(alone, self._korean, view.catalogue, own_farm, farms=farms)
+            features, analysis = self._features(alone, view)
             features = replace(features, intent=whole.intent)
             words = self._words(sub.text, features, analysis, own_words)
             vector = self._vector(sub.text, recorder)

@@ -109,16 +109,15 @@ class ProfileTable:
     def evidence(self, today: date) -> EvidenceModel | None:
         """The evidence model, where there is one that its quality lets into force on ``today``."""
         quality = self.evidence_quality
-        expired = quality is not None and quality.valid_until is not None and quality.valid_until < today
-        few = quality is not None and quality.tuned_on != HAND and quality.n_queries < self.min_queries
-        return None if expired or few else self.evidence_model
+        refused = quality is not None and _refusal("evidence_model", quality, self.min_queries, today)
+        return None if refused else self.evidence_model
 
     def lookup(self, segment: Segment, today: date) -> tuple[Profile, str]:
         """The profile for x(q) on ``today``, and why (Korean). Never raises: what is unknown gets the default."""
         row = self.segments.get(segment)
         if row is None:
             return self.default, f"질문 유형 {segment_key(segment)}에 맞는 프로필 행이 없어 기본값을 씁니다."
-        refusal = _refusal(row, self.min_queries, today)
+        refusal = _refusal(row.id, row.quality, self.min_queries, today)
         return (self.default, refusal) if refusal else (row, _origin(row))
 
     @staticmethod
@@ -184,17 +183,16 @@ def parse(raw: Any) -> ProfileTable:
 # Quality gate
 
 
-def _refusal(row: Profile, min_queries: int, today: date) -> str:
-    """Why ``row`` may not be used on ``today``; empty when it may."""
-    quality = row.quality
+def _refusal(name: str, quality: Quality, min_queries: int, today: date) -> str:
+    """Why what ``quality`` vouches for may not be used on ``today``; empty when it may."""
     if quality.valid_until is not None and quality.valid_until < today:
         return (
-            f"'{row.id}' 행은 유효기간({quality.valid_until})이 지나 기본값을 씁니다(오늘 {today}). "
+            f"'{name}' 행은 유효기간({quality.valid_until})이 지나 기본값을 씁니다(오늘 {today}). "
             "다시 맞추거나 날짜를 고쳐 주세요."
         )
     if quality.tuned_on != HAND and quality.n_queries < min_queries:
         return (
-            f"'{row.id}' 행은 질문 {quality.n_queries}개로 맞춘 값이라(최소 {min_queries}개) 기본값을 씁니다. "
+            f"'{name}' 행은 질문 {quality.n_queries}개로 맞춘 값이라(최소 {min_queries}개) 기본값을 씁니다. "
             "질문을 더 모아 다시 맞춰 주세요."
         )
     return ""
@@ -239,15 +237,16 @@ def _match(raw: Any, where: str) -> dict[str, str | bool]:
     return {key: _choice(value, f"{where}.{key}", MATCH_VALUES[key]) for key, value in match.items()}
 
 
-def _fits(row: Profile, segment: Segment) -> bool:
-    return all(row.match.get(key, value) == value for key, value in zip(MATCH_VALUES, segment, strict=True))
+def fits(match: Mapping[str, Any], segment: Segment) -> bool:
+    """Whether x(q) agrees with every condition of a row's match."""
+    return all(match.get(key, value) == value for key, value in zip(MATCH_VALUES, segment, strict=True))
 
 
 def _check_no_tie(first: Profile, second: Profile) -> None:
     if len(first.match) != len(second.match):
         return
     for segment in _SEGMENTS:
-        if _fits(first, segment) and _fits(second, segment):
+        if fits(first.match, segment) and fits(second.match, segment):
             raise ProfileError(
                 f"segments: '{first.id}' 행과 '{second.id}' 행이 조건 {len(first.match)}개로 똑같이 "
                 f"{segment_key(segment)} 질문에 맞습니다. 한쪽의 match에 조건을 더하거나 빼 주세요."
@@ -256,7 +255,7 @@ def _check_no_tie(first: Profile, second: Profile) -> None:
 
 def _by_segment(rows: Sequence[Profile]) -> dict[Segment, Profile]:
     by_rising_detail = sorted(rows, key=lambda row: len(row.match))
-    return {segment: row for row in by_rising_detail for segment in _SEGMENTS if _fits(row, segment)}
+    return {segment: row for row in by_rising_detail for segment in _SEGMENTS if fits(row.match, segment)}
 
 
 # One profile

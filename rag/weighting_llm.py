@@ -17,12 +17,11 @@ import json
 import math
 import threading
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from rag.errors import GenerationError
-from rag.llm import Finish, LocalModel, Message, neutralise
+from rag.llm import Finish, LocalModel, Message, filled_in, neutralise
 from rag.schema import BM25, CHANNEL_LABELS, CHANNELS, GRAPH, VECTOR, Decision, Weights
 from rag.weighting import LLM_WEIGHTS
 
@@ -136,21 +135,16 @@ class LlmWeighting:
         on_queue: Callable[[int], None] | None = None,
     ) -> Picked:
         """Weights for ``question``; equal ones when the model cannot be asked or gives nothing usable."""
-        ends: list[Finish] = []
-        output = ""
         try:
-            stream = self._model.stream(
+            output, finish = filled_in(
+                self._model,
                 messages_for(question),
-                max_tokens=MAX_TOKENS,
-                temperature=0.0,
                 grammar=GRAMMAR,
-                cancel=cancel,
+                max_tokens=MAX_TOKENS,
                 timeout_s=self._timeout_s,
+                cancel=cancel,
                 on_queue=on_queue,
-                on_finish=ends.append,
             )
-            with closing(stream):
-                output = "".join(stream)
         except GenerationError as error:
-            return fallen_back(str(error), output, None)
-        return read_weights(output, ends[0] if ends else None)
+            return fallen_back(str(error), "", None)
+        return read_weights(output, finish)

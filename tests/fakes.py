@@ -57,3 +57,15 @@ def unrefusing_profiles(folder: Path) -> Path:
         encoder["refusal"]["threshold"] = 0.0
     (profiles / "answering.v1.json").write_text(json.dumps(levels), encoding="utf-8")
     return profiles / "profiles.v1.json"
+
+
+class CountingEmbedder(FakeEmbedder):
+    """Remembers the passages it was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    def encode_passages(self, texts: Sequence[str]) -> FloatMatrix:
+        self.asked += texts
+        return super().encode_passages(texts)

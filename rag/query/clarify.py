@@ -13,13 +13,13 @@ Not answered: the question is answered as it stands. A follow-up is never asked 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from rag.errors import SettingsError
 from rag.query.dates import NUMBERED_YEAR, OPEN
 from rag.query.slots import authors_called, houses_called, on_file
-from rag.schema import Clarification, Query, QueryFeatures, Slot
+from rag.schema import Clarification, Query, QueryFeatures, Slot, SlotKind
 from rag.stores.catalogue import Catalogue
 from rag.text import Analysis
 
@@ -49,8 +49,7 @@ def clarify(features: QueryFeatures, analysis: Analysis, query: Query, catalogue
     return (
         _year_or_title(features, query)
         or _which_year(features, query, catalogue)
-        or _which_author(features, catalogue)
-        or _which_house(features, catalogue)
+        or _which_name(features, catalogue)
         or _which_crop(features, analysis, query, catalogue)
     )
 
@@ -86,27 +85,23 @@ def _which_year(features: QueryFeatures, query: Query, catalogue: Catalogue) -> 
     )
 
 
-def _which_author(features: QueryFeatures, catalogue: Catalogue) -> Clarification | None:
-    for slot in features.slots:
-        if slot.rule == "author.several":
-            names = authors_called(slot.value, catalogue)
-            return Clarification(
-                slot="author",
-                question=f"'{slot.value}'에 맞는 사람이 {len(names)}명입니다. 누구인가요?",
-                options=tuple((name, name) for name in names),
-            )
-    return None
+# Slot kind with several values on file → who bears the name, and what to ask.
+_CALLED: tuple[tuple[SlotKind, Callable[[str, Catalogue], Sequence[str]], str], ...] = (
+    ("author", authors_called, "사람이 {}명입니다. 누구인가요?"),
+    ("house", houses_called, "동이 {}곳입니다. 어느 동인가요?"),
+)
 
 
-def _which_house(features: QueryFeatures, catalogue: Catalogue) -> Clarification | None:
-    for slot in features.slots:
-        if slot.rule == "house.several":
-            names = houses_called(slot.value, catalogue)
-            return Clarification(
-                slot="house",
-                question=f"'{slot.value}'에 맞는 동이 {len(names)}곳입니다. 어느 동인가요?",
-                options=tuple((name, name) for name in names),
-            )
+def _which_name(features: QueryFeatures, catalogue: Catalogue) -> Clarification | None:
+    for kind, called, asks in _CALLED:
+        for slot in features.slots:
+            if slot.rule == f"{kind}.several":
+                names = called(slot.value, catalogue)
+                return Clarification(
+                    slot=kind,
+                    question=f"'{slot.value}'에 맞는 {asks.format(len(names))}",
+                    options=tuple((name, name) for name in names),
+                )
     return None
 
 

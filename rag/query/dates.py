@@ -534,9 +534,11 @@ def _joined(found: list[Period | BadDate], text: str, today: date) -> list[Perio
         if isinstance(item, Period) and isinstance(before, Period):
             between = text[before.end : item.start]
             if _JOIN.fullmatch(between):
-                out[-1] = _range(before, item, text)
-                if _backwards(before, item):
-                    out[-1] = BadDate(text[before.start : item.end], before.start, item.end)
+                out[-1] = (
+                    BadDate(text[before.start : item.end], before.start, item.end)
+                    if _backwards(before, item)
+                    else _range(before, item, text)
+                )
                 continue
             if _AND.fullmatch(between) and item.rule in OPEN and before.rule.startswith("date.year_"):
                 item = replace(moved_or(item, before.first.year), rule=item.rule.replace("date.", "date.year_"))

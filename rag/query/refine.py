@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 from rag.errors import GenerationError
-from rag.llm import Finish, LocalModel, Message, neutralise
+from rag.llm import LocalModel, Message, filled_in, neutralise
 from rag.query.expand import MAX_PARTS, Expansion, SubQuestion
 from rag.schema import Decision
 from rag.text import nfc
@@ -57,21 +56,17 @@ class Refiner:
 
     def refine(self, text: str, rules: tuple[SubQuestion, ...], words: tuple[Expansion, ...]) -> Refined:
         """The model's sub-questions in place of the rules' and its words beside theirs; else the rules' result."""
-        ends: list[Finish] = []
         try:
-            stream = self._model.stream(
+            output, finish = filled_in(
+                self._model,
                 messages_for(text, rules),
-                max_tokens=MAX_TOKENS,
-                temperature=0.0,
                 grammar=GRAMMAR,
+                max_tokens=MAX_TOKENS,
                 timeout_s=self._timeout_s,
-                on_finish=ends.append,
             )
-            with closing(stream):
-                output = "".join(stream)
         except GenerationError as error:
             return _kept(rules, words, str(error), "")
-        if ends != ["stop"]:
+        if finish != "stop":
             return _kept(rules, words, "모델의 출력이 끝나지 않았습니다.", output)
         return read_refined(text, output, rules, words)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 
 from ingest.writer import Writer, passage_text, refresh
-from rag.embedding import EmbeddingCache, FloatMatrix
+from rag.embedding import EmbeddingCache
 from rag.errors import IndexMismatch
 from rag.schema import LEVELS, PUBLIC, DocFilter, Level, Scope
 from rag.stores.graph_index import GraphIndex
@@ -20,7 +19,7 @@ from rag.stores.snapshot import Snapshot, open_snapshot
 from rag.stores.view import View, Views
 from rag.text import korean
 from tests.contract.conftest import take_in
-from tests.fakes import FakeEmbedder
+from tests.fakes import CountingEmbedder, FakeEmbedder
 
 FARM = "farm:haetsal"
 HAETSAL = Scope(farm_id="haetsal")
@@ -45,16 +44,6 @@ DOCUMENTS = {
         "작업일지/2026-11-20_작업일지_박반장.txt": manual("파프리카", 2).replace("#", ""),
     },
 }
-
-
-class CountingEmbedder(FakeEmbedder):
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked: list[str] = []
-
-    def encode_passages(self, texts: Sequence[str]) -> FloatMatrix:
-        self.asked += texts
-        return super().encode_passages(texts)
 
 
 @pytest.fixture(scope="module")
