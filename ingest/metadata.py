@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Final
+from typing import Final, Literal
 
 from ingest.parsed import ParsedDocument
 
@@ -60,9 +60,13 @@ _HOUSE_CELL = re.compile(r"(?:^|, )(?:동|동번호|하우스)(?:\s*번호)?: (\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocMetadata:
-    """Filter values of one document; None or empty where no rule matched."""
+    """Filter values of one document; None or empty where no rule matched.
+
+    ``named_by`` is what the path names the file by: a day, or a month, of which ``date`` is the first day.
+    """
 
     date: datetime.date | None
+    named_by: Literal["day", "month"] | None
     author: str | None
     kind: str
     houses: tuple[str, ...]
@@ -73,8 +77,10 @@ def infer_metadata(parsed: ParsedDocument, logical_path: str) -> DocMetadata:
     """All rules on one document; ``logical_path`` is its path inside the scope, with "/"."""
     path = PurePosixPath(unicodedata.normalize("NFC", logical_path))
     head = head_lines(parsed)
+    named = date_from_path(path)
     return DocMetadata(
-        date=date_from_path(path) or date_from_lines(head),
+        date=named or date_from_lines(head),
+        named_by=None if named is None else "day" if any(map(first_date, (path.stem, str(path.parent)))) else "month",
         author=author_from_lines(head) or author_from_name(path.stem) or author_from_name(parsed.author or ""),
         kind=kind_of(path, parsed.title),
         houses=houses_in((path.stem, parsed.title, *_house_texts(parsed))),

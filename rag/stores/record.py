@@ -12,10 +12,11 @@ import json
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +25,7 @@ from filelock import FileLock, Timeout
 from rag.errors import IndexMismatch, StoreError
 from rag.schema import PUBLIC, ChunkRecord, Level, farm_scope
 
-SCHEMA_VERSION = "2"
+SCHEMA_VERSION = "3"
 # SQLite takes 32,766 variables in one statement.
 _MAX_VARIABLES = 30_000
 
@@ -34,12 +35,13 @@ CREATE TABLE IF NOT EXISTS documents (
   doc_id TEXT PRIMARY KEY, path TEXT NOT NULL, title TEXT NOT NULL, format TEXT NOT NULL, kind TEXT NOT NULL,
   crop TEXT NOT NULL, date TEXT NOT NULL, author TEXT NOT NULL, houses TEXT NOT NULL, content_hash TEXT NOT NULL,
   original TEXT NOT NULL, bytes INTEGER NOT NULL, pages INTEGER, characters INTEGER NOT NULL,
-  tables INTEGER NOT NULL, notes TEXT NOT NULL, text TEXT NOT NULL);
+  tables INTEGER NOT NULL, notes TEXT NOT NULL, text TEXT NOT NULL, first_day TEXT NOT NULL, last_day TEXT NOT NULL,
+  runs TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS documents_hash ON documents (content_hash);
 CREATE TABLE IF NOT EXISTS chunks (
   chunk_id TEXT PRIMARY KEY, doc_id TEXT NOT NULL REFERENCES documents ON DELETE CASCADE, level TEXT NOT NULL,
   ordinal INTEGER NOT NULL, parent_id TEXT, section TEXT NOT NULL, locator TEXT NOT NULL, text TEXT NOT NULL,
-  n_tokens INTEGER NOT NULL, tokens TEXT NOT NULL, vector BLOB);
+  n_tokens INTEGER NOT NULL, tokens TEXT NOT NULL, vector BLOB, first_day TEXT NOT NULL, last_day TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS chunks_doc ON chunks (doc_id, level, ordinal);
 CREATE TABLE IF NOT EXISTS sentences (
   chunk_id TEXT NOT NULL REFERENCES chunks ON DELETE CASCADE, ordinal INTEGER NOT NULL,
@@ -55,13 +57,25 @@ CREATE TABLE IF NOT EXISTS relations (
   chunk_id TEXT NOT NULL REFERENCES chunks ON DELETE CASCADE, head TEXT NOT NULL, relation TEXT NOT NULL,
   tail TEXT NOT NULL, confidence REAL NOT NULL, PRIMARY KEY (chunk_id, head, relation, tail));
 """
+# Columns that records of earlier schemas lack; a rebuild, which the manifest asks for, fills them.
+_ADDED = (
+    ("documents", "first_day", "TEXT NOT NULL DEFAULT ''"),
+    ("documents", "last_day", "TEXT NOT NULL DEFAULT ''"),
+    ("documents", "runs", "TEXT NOT NULL DEFAULT '[]'"),
+    ("chunks", "first_day", "TEXT NOT NULL DEFAULT ''"),
+    ("chunks", "last_day", "TEXT NOT NULL DEFAULT ''"),
+)
 
 Float16 = npt.NDArray[np.float16]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentRow:
-    """A document as listed. ``date`` is ISO or empty, ``content_hash`` the SHA-256 of the original bytes."""
+    """A document as listed. ``date`` is ISO or empty, ``content_hash`` the SHA-256 of the original bytes.
+
+    ``days`` are the first and last day that it tells of, ISO, empty where that is its date alone; ``runs`` hashes of its
+    text by which copies are found.
+    """
 
     doc_id: str
     path: str
@@ -80,13 +94,16 @@ class DocumentRow:
     tables: int
     notes: tuple[str, ...]
     text: str
+    days: tuple[str, str] = ("", "")
+    runs: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkRow:
     """A chunk to be written. ``vector`` is None for levels that are not indexed.
 
-    ``spans`` are the places of its sentences in its text, where these are kept with the paragraphs (G1, G3).
+    ``spans`` are the places of its sentences in its text, where these are kept with the paragraphs (G1, G3); ``days``
+    the first and last day of its rows, ISO, empty where those of its document hold.
     """
 
     chunk_id: str
@@ -100,6 +117,7 @@ class ChunkRow:
     tokens: tuple[str, ...]
     vector: Float16 | None
     spans: tuple[tuple[int, int], ...] = ()
+    days: tuple[str, str] = ("", "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +191,9 @@ class ScopeRecord:
             (self.folder / "snapshots").mkdir(exist_ok=True)
             with self._connect() as connection:
                 connection.executescript(_SCHEMA)
+                for table, column, kind in _ADDED:
+                    if column not in {row["name"] for row in connection.execute(f"PRAGMA table_info({table})")}:
+                        connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} {kind}")
         except (OSError, sqlite3.Error) as error:
             raise StoreError(
                 f"저장 폴더 '{self.folder}' 을(를) 열 수 없습니다({error}). 권한과 디스크를 확인하거나 백업본으로 바꿔 주세요."
@@ -282,7 +303,7 @@ class ScopeRecord:
         with self.transaction() as db:
             db.execute("DELETE FROM documents WHERE doc_id = ?", (document.doc_id,))
             db.execute(
-                "INSERT INTO documents VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                "INSERT INTO documents VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
                 (
                     document.doc_id,
                     document.path,
@@ -301,10 +322,12 @@ class ScopeRecord:
                     document.tables,
                     json.dumps(document.notes, ensure_ascii=False),
                     document.text,
+                    *document.days,
+                    json.dumps(document.runs),
                 ),
             )
             db.executemany(
-                "INSERT INTO chunks VALUES (?,?,?,?,?,?,?,?,?,?,?)",
+                "INSERT INTO chunks VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
                 [
                     (
                         c.chunk_id,
@@ -318,6 +341,7 @@ class ScopeRecord:
                         c.n_tokens,
                         json.dumps(c.tokens, ensure_ascii=False),
                         None if c.vector is None else c.vector.tobytes(),
+                        *c.days,
                     )
                     for c in chunks
                 ],
@@ -386,60 +410,81 @@ class ScopeRecord:
         row = self._connect().execute("SELECT * FROM documents WHERE doc_id = ?", (doc_id,)).fetchone()
         return None if row is None else _document(row)
 
+    def known(self) -> list[tuple[str, str, int, str, tuple[int, ...]]]:
+        """Id, path, characters, date and text hashes of all documents, by id."""
+        rows = self._connect().execute("SELECT doc_id, path, characters, date, runs FROM documents ORDER BY doc_id")
+        return [(*row[:4], tuple(json.loads(row["runs"]))) for row in rows]
+
     def content_hashes(self) -> dict[str, str]:
         """doc_id → content hash."""
         return dict(self._connect().execute("SELECT doc_id, content_hash FROM documents").fetchall())
 
-    def chunk_rows(self, level: Level) -> list[sqlite3.Row]:
-        """chunk_id, doc_id, tokens, vector of a level, by document and ordinal."""
+    def facts(self, doc_ids: Collection[str] | None = None) -> list[list[Any]]:
+        """Id, title, kind, crop, author, format, houses, first and last day of documents, by id."""
+        among, ids = _among("doc_id", doc_ids)
+        rows = self._connect().execute(
+            "SELECT doc_id, title, kind, crop, author, format, houses, iif(first_day = '', date, first_day), "
+            "iif(last_day = '', date, last_day) FROM documents "
+            f"WHERE TRUE {among} ORDER BY doc_id",
+            ids,
+        )
+        return [[*row[:6], json.loads(row[6]), *row[7:]] for row in map(tuple, rows)]
+
+    def chunk_rows(self, level: Level, doc_ids: Collection[str] | None = None) -> list[sqlite3.Row]:
+        """chunk_id, doc_id, tokens, vector, first and last day of a level, by document and ordinal."""
+        among, ids = _among("doc_id", doc_ids)
         return (
             self._connect()
             .execute(
-                "SELECT chunk_id, doc_id, tokens, vector FROM chunks WHERE level = ? AND vector IS NOT NULL "
-                "ORDER BY doc_id, ordinal",
-                (level,),
+                "SELECT chunk_id, doc_id, tokens, vector, first_day, last_day FROM chunks "
+                f"WHERE level = ? AND vector IS NOT NULL {among} ORDER BY doc_id, ordinal",
+                (level, *ids),
             )
             .fetchall()
         )
 
-    def sentence_rows(self) -> list[sqlite3.Row]:
-        """doc_id, chunk_id, start, end, tokens, vector of all sentences, by document, paragraph and position."""
+    def sentence_rows(self, doc_ids: Collection[str] | None = None) -> list[sqlite3.Row]:
+        """doc_id, chunk_id, start, end, tokens, vector of sentences, by document, paragraph and position."""
+        among, ids = _among("c.doc_id", doc_ids)
         return (
             self._connect()
             .execute(
-                "SELECT c.doc_id, s.chunk_id, s.start, s.end, s.tokens, s.vector FROM sentences s JOIN chunks c USING (chunk_id) "
-                "ORDER BY c.doc_id, c.ordinal, s.ordinal"
+                "SELECT c.doc_id, s.chunk_id, s.start, s.end, s.tokens, s.vector FROM chunks c JOIN sentences s USING (chunk_id) "
+                f"WHERE TRUE {among} ORDER BY c.doc_id, c.ordinal, s.ordinal",
+                ids,
             )
             .fetchall()
         )
 
-    def spans(self, level: Level) -> dict[str, list[tuple[int, int]]]:
+    def spans(self, level: Level, doc_ids: Collection[str] | None = None) -> dict[str, list[tuple[int, int]]]:
         """chunk id → places of its sentences in its text, for the chunks of a level that have any."""
         found: dict[str, list[tuple[int, int]]] = {}
+        among, ids = _among("c.doc_id", doc_ids)
         for table in ("sentences", "spans"):
             for row in self._connect().execute(
-                f"SELECT s.chunk_id, s.start, s.end FROM {table} s JOIN chunks c USING (chunk_id) "
-                "WHERE c.level = ? ORDER BY s.chunk_id, s.ordinal",
-                (level,),
+                f"SELECT s.chunk_id, s.start, s.end FROM chunks c JOIN {table} s USING (chunk_id) "
+                f"WHERE c.level = ? {among} ORDER BY s.chunk_id, s.ordinal",
+                (level, *ids),
             ):
                 found.setdefault(row["chunk_id"], []).append((row["start"], row["end"]))
         return found
 
-    def mention_rows(self, level: Level) -> list[sqlite3.Row]:
+    def mention_rows(self, level: Level, doc_ids: Collection[str] | None = None) -> list[sqlite3.Row]:
         """chunk_id, entity, type, count, in_title of a level."""
-        return self._of_level("mentions", level, "entity")
+        return self._of_level("mentions", level, "entity", doc_ids)
 
-    def relation_rows(self, level: Level) -> list[sqlite3.Row]:
+    def relation_rows(self, level: Level, doc_ids: Collection[str] | None = None) -> list[sqlite3.Row]:
         """chunk_id, head, relation, tail, confidence of a level."""
-        return self._of_level("relations", level, "head, relation, tail")
+        return self._of_level("relations", level, "head, relation, tail", doc_ids)
 
-    def _of_level(self, table: str, level: Level, order: str) -> list[sqlite3.Row]:
+    def _of_level(self, table: str, level: Level, order: str, doc_ids: Collection[str] | None) -> list[sqlite3.Row]:
+        among, ids = _among("c.doc_id", doc_ids)
         return (
             self._connect()
             .execute(
-                f"SELECT t.* FROM {table} t JOIN chunks c USING (chunk_id) WHERE c.level = ? AND c.vector IS NOT NULL "
-                f"ORDER BY chunk_id, {order}",
-                (level,),
+                f"SELECT t.* FROM chunks c JOIN {table} t USING (chunk_id) WHERE c.level = ? AND c.vector IS NOT NULL "
+                f"{among} ORDER BY chunk_id, {order}",
+                (level, *ids),
             )
             .fetchall()
         )
@@ -451,7 +496,7 @@ class ScopeRecord:
             wanted = list(chunk_ids[start : start + _MAX_VARIABLES])
             rows = self._connect().execute(
                 "SELECT c.chunk_id, c.doc_id, c.level, c.ordinal, c.section, c.locator, c.text, "
-                "d.title, d.kind, d.crop, d.date, d.author FROM chunks c JOIN documents d USING (doc_id) "
+                "d.title, d.kind, d.crop, iif(c.first_day = '', d.date, c.first_day) AS date, d.author FROM chunks c JOIN documents d USING (doc_id) "
                 f"WHERE c.chunk_id IN ({','.join('?' * len(wanted))})",
                 wanted,
             )
@@ -469,9 +514,41 @@ class ScopeRecord:
             counts[f"chunks_{level}"] = int(number)
         return counts
 
+    def listed(self) -> list[DocumentRow]:
+        """All documents by id without their text and its hashes, for lists of thousands."""
+        rows = self._connect().execute(
+            "SELECT doc_id, path, title, format, kind, crop, date, author, houses, content_hash, original, bytes, pages, "
+            "characters, tables, notes, '' AS text, first_day, last_day, '[]' AS runs FROM documents ORDER BY doc_id"
+        )
+        return [_document(row) for row in rows]
+
+    def chunk_counts(self, level: Level) -> dict[str, int]:
+        """doc_id → number of its chunks at a level; documents without any are left out."""
+        rows = self._connect().execute("SELECT doc_id, COUNT(*) FROM chunks WHERE level = ? GROUP BY doc_id", (level,))
+        return dict(rows.fetchall())
+
+    def chunks_of(self, doc_id: str, level: Level, *, start: int = 0, limit: int = -1) -> list[ChunkRecord]:
+        """A document's chunks of a level in reading order, ``limit`` of them (-1: all) after the first ``start``."""
+        rows = self._connect().execute(
+            "SELECT c.chunk_id, c.doc_id, c.level, c.ordinal, c.section, c.locator, c.text, "
+            "d.title, d.kind, d.crop, d.date, d.author FROM chunks c JOIN documents d USING (doc_id) "
+            "WHERE c.doc_id = ? AND c.level = ? ORDER BY c.ordinal LIMIT ? OFFSET ?",
+            (doc_id, level, limit, start),
+        )
+        return [ChunkRecord(scope_id=self.scope_id, **dict(row)) for row in rows]
+
+
+def _among(column: str, doc_ids: Collection[str] | None) -> tuple[str, tuple[str, ...]]:
+    """Condition and parameter that keep the rows of some documents, nothing for all."""
+    if doc_ids is None:
+        return "", ()
+    return f"AND {column} IN (SELECT value FROM json_each(?))", (json.dumps(sorted(doc_ids)),)
+
 
 def _document(row: sqlite3.Row) -> DocumentRow:
     values = dict(row)
     values["houses"] = tuple(json.loads(values["houses"]))
     values["notes"] = tuple(json.loads(values["notes"]))
+    values["runs"] = tuple(json.loads(values["runs"]))
+    values["days"] = (values.pop("first_day"), values.pop("last_day"))
     return DocumentRow(**values)

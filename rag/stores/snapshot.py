@@ -1,125 +1,47 @@
 """Derived files of a scope: ``snapshots/<digest>/``, named by ``snapshots/CURRENT``.
 
-A snapshot is made whole in a temporary folder, renamed, and then CURRENT is replaced: a reader sees the old state
-or the new one, never half of one. The name is the record's digest, so equal content gives no second snapshot.
+A snapshot lists one or two segments (``segments``): one of most documents and one of those that came or changed
+since, so that adding a document does not derive all of them again. The documents of the first segment that are gone or
+renewed are listed with it. The files of a segment are made whole in a temporary folder and renamed, then the snapshot,
+then CURRENT: a reader sees the old state or the new one, never half of one. The name is the record's digest, so equal
+content gives no second snapshot.
+
 Files that cannot be read (a disk error, a power cut) are a ``StoreError`` for readers; the next ingest derives them
-again. A reader takes everything into memory (matrices are mapped), so a view outlives the removal of its folder.
+again. A reader takes everything into memory (matrices of a single segment are mapped), so a view outlives the removal of
+its folder.
 
-| file | content |
+| place below ``snapshots/`` | content |
 |---|---|
-| ``vectors_<level>.npy`` | float32 (chunks, dim), unit rows, by document and ordinal |
-| ``sentences.npy`` | float32 (sentences, dim), unit rows |
-| ``rows.json`` | documents' filter fields; per level chunk ids, document of each row, sentences of each row |
-| ``graph.json`` | entity names and types; per level mentions and relations by chunk row, as columns |
-| ``tokens.json`` | BM25 tokens of the sentences and, per level, by chunk row |
-| ``bm25_<level>/`` | BM25 index of the scope's *view* (public ∪ own), with the digest of the public part |
-
-A chunk of any level is a run of its document's sentences, which are kept once, by document and place: ``first`` is
-the row of a chunk's first sentence, ``spans`` the places of its sentences in its text.
+| ``segments/<name>/`` | the files of a segment |
+| ``<digest>/segments.json`` | the names of its segments, the documents of the first that do not hold any more |
+| ``<digest>/bm25_<level>/`` | BM25 index of the scope's *view* (public ∪ own), with the digest of the public part |
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
-import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date
-from functools import cached_property
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
-import numpy as np
-import numpy.typing as npt
-
-from rag.embedding import unit_rows
 from rag.errors import StoreError
-from rag.schema import LEVELS, Level, SentenceRecord
+from rag.stores.merge import merged
 from rag.stores.record import ScopeRecord
+from rag.stores.segments import Snapshot, read_segment, write_segment
 
-FloatMatrix = npt.NDArray[np.float32]
-Numbers = npt.NDArray[np.int32]
-INDEXED_LEVELS: tuple[Level, ...] = LEVELS
+# A second segment holds at most this many documents, or this share of the first.
+RECENT_DOCUMENTS, RECENT_SHARE = 100, 0.1
 # A reader that meets the moment of a swap looks again this often, so many seconds apart.
 _LOOKS, _PAUSE_S = 5, 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentFacts:
-    """The fields of a document that filters read."""
-
-    doc_id: str
-    scope_id: str
-    title: str
-    kind: str
-    crop: str
-    author: str
-    format: str
-    houses: tuple[str, ...]
-    date: date | None
-
-
-@dataclass(frozen=True)
-class LevelRows:
-    """Rows of one level: ``chunk_ids[i]`` belongs to document number ``document_of[i]`` and has ``vectors[i]``.
-
-    Its sentences are the snapshot's from ``first[i]`` on; ``spans[starts[i]:starts[i + 1]]`` are their places in its
-    text. Mentions and relations are kept as columns of numbers, ``names`` and ``types`` tell what they stand for.
-    """
-
-    chunk_ids: tuple[str, ...]
-    document_of: npt.NDArray[np.int64]
-    vectors: FloatMatrix
-    tokens: tuple[tuple[str, ...], ...]
-    first: Numbers
-    starts: Numbers
-    spans: Numbers
-    names: tuple[str, ...]
-    types: tuple[str, ...]
-    mention_columns: tuple[Numbers, Numbers, Numbers, Numbers, npt.NDArray[np.bool_]]
-    relation_columns: tuple[Numbers, Numbers, Numbers, Numbers, npt.NDArray[np.float64]]
-
-    @cached_property
-    def row_of(self) -> dict[str, int]:
-        """chunk id → row."""
-        return {chunk_id: row for row, chunk_id in enumerate(self.chunk_ids)}
-
-    def mentions(self) -> Iterator[tuple[int, str, str, int, bool]]:
-        """(chunk row, entity, type, count, in title)."""
-        for row, entity, kind, count, in_title in zip(*(column.tolist() for column in self.mention_columns)):
-            yield row, self.names[entity], self.types[kind], count, in_title
-
-    def relations(self) -> Iterator[tuple[int, str, str, str, float]]:
-        """(chunk row, head, relation, tail, confidence)."""
-        for row, head, relation, tail, confidence in zip(*(column.tolist() for column in self.relation_columns)):
-            yield row, self.names[head], self.types[relation], self.names[tail], confidence
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """An opened snapshot; matrices are memory-mapped."""
-
-    scope_id: str
-    digest: str
-    folder: Path
-    documents: tuple[DocumentFacts, ...]
-    levels: dict[Level, LevelRows]
-    sentence_tokens: tuple[tuple[str, ...], ...]
-    sentence_vectors: FloatMatrix
-
-    def sentences(self, level: Level, row: int) -> tuple[SentenceRecord, ...]:
-        """Sentences of a chunk in reading order."""
-        part = self.levels[level]
-        places = part.spans[part.starts[row] : part.starts[row + 1]].tolist()
-        return tuple(
-            SentenceRecord(
-                chunk_id=part.chunk_ids[row], start=start, end=end, tokens=self.sentence_tokens[number], row=number
-            )
-            for number, (start, end) in enumerate(places, start=int(part.first[row]))
-        )
+_SEGMENTS = "segments"
+# Segments that are open in this process: a new snapshot shares the large one with the snapshot before.
+_open_segments: WeakValueDictionary[Path, Snapshot] = WeakValueDictionary()
 
 
 def current_digest(record: ScopeRecord) -> str | None:
@@ -128,6 +50,22 @@ def current_digest(record: ScopeRecord) -> str | None:
         return (record.folder / "snapshots" / "CURRENT").read_text(encoding="ascii").strip() or None
     except FileNotFoundError:
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """What ``segments.json`` holds: (name, content hash of each of its documents) of the segments, and who is gone."""
+
+    segments: tuple[tuple[str, Mapping[str, str]], ...]
+    gone: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"segments": [[name, dict(held)] for name, held in self.segments], "gone": list(self.gone)}
+
+    @staticmethod
+    def read(folder: Path) -> _Listing:
+        raw = json.loads((folder / "segments.json").read_text(encoding="utf-8"))
+        return _Listing(tuple((name, held) for name, held in raw["segments"]), tuple(raw["gone"]))
 
 
 def write_snapshot(record: ScopeRecord, dim: int, *, again: bool = False) -> str:
@@ -139,102 +77,83 @@ def write_snapshot(record: ScopeRecord, dim: int, *, again: bool = False) -> str
     digest = record.digest()
     base = record.folder / "snapshots"
     previous = current_digest(record)
+    (base / _SEGMENTS).mkdir(exist_ok=True)
     target = base / digest
-    if again or not target.exists():
+    if again or not (target / "segments.json").exists():
+        listing = _listing(record, None if again else _listed(base, previous))
+        for name, held in listing.segments:
+            _derive(record, base / _SEGMENTS / name, dim, held, again=again)
         partial = base / f".{digest}.{os.getpid()}.part"
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir()
-        _write_files(record, partial, dim)
-        if target.exists():
-            target.replace(base / f".{digest}.{os.getpid()}.old")
-        partial.replace(target)
+        (partial / "segments.json").write_text(json.dumps(listing.as_dict(), ensure_ascii=False), encoding="utf-8")
+        _put(partial, target)
     pointer = base / f".CURRENT.{os.getpid()}.part"
     pointer.write_text(digest, encoding="ascii")
     pointer.replace(base / "CURRENT")
-    for old in base.iterdir():
-        if old.is_dir() and old.name not in (digest, previous):
-            shutil.rmtree(old, ignore_errors=True)
-        elif old.suffix == ".part":
-            old.unlink(missing_ok=True)
+    _sweep(base, digest, previous)
     return digest
 
 
-def _write_files(record: ScopeRecord, folder: Path, dim: int) -> None:
-    documents = record.documents()
-    number = {document.doc_id: i for i, document in enumerate(documents)}
-    rows: dict[str, Any] = {
-        "documents": [
-            [d.doc_id, d.title, d.kind, d.crop, d.author, d.format, list(d.houses), d.date] for d in documents
-        ],
-        "levels": {},
-    }
-    names, types = _Numbering(), _Numbering()
-    graph: dict[str, Any] = {"levels": {}}
-    tokens: dict[str, Any] = {"levels": {}}
-    sentences = record.sentence_rows()
-    first_of_document: dict[str, int] = {}
-    for row, sentence in enumerate(sentences):
-        first_of_document.setdefault(sentence["doc_id"], row)
-    for level in INDEXED_LEVELS:
-        chunks = record.chunk_rows(level)
-        row_of = {chunk["chunk_id"]: i for i, chunk in enumerate(chunks)}
-        np.save(folder / f"vectors_{level}.npy", _matrix([chunk["vector"] for chunk in chunks], dim))
-        spans_of = record.spans(level)
-        spans = [spans_of.get(chunk["chunk_id"], []) for chunk in chunks]
-        rows["levels"][level] = {
-            "chunk_ids": [chunk["chunk_id"] for chunk in chunks],
-            "document_of": [number[chunk["doc_id"]] for chunk in chunks],
-            "first": _first_sentences([c["doc_id"] for c in chunks], list(map(len, spans)), first_of_document),
-            "spans": [[place for span in places for place in span] for places in spans],
-        }
-        tokens["levels"][level] = [json.loads(chunk["tokens"]) for chunk in chunks]
-        mentions = [
-            [row_of[m["chunk_id"]], names[m["entity"]], types[m["type"]], m["count"], bool(m["in_title"])]
-            for m in record.mention_rows(level)
-        ]
-        relations = [
-            [row_of[r["chunk_id"]], names[r["head"]], types[r["relation"]], names[r["tail"]], r["confidence"]]
-            for r in record.relation_rows(level)
-        ]
-        graph["levels"][level] = {"mentions": _columns(mentions), "relations": _columns(relations)}
-    graph |= {"names": list(names), "types": list(types)}
-    np.save(folder / "sentences.npy", _matrix([s["vector"] for s in sentences], dim))
-    tokens["sentences"] = [json.loads(s["tokens"]) for s in sentences]
-    for name, content in (("rows.json", rows), ("graph.json", graph), ("tokens.json", tokens)):
-        (folder / name).write_text(json.dumps(content, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
+def _listed(base: Path, digest: str | None) -> _Listing | None:
+    """The listing of a snapshot; None for none, for one that cannot be read, and where a segment is missing."""
+    try:
+        listing = _Listing.read(base / (digest or "-"))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return listing if all((base / _SEGMENTS / name).is_dir() for name, _ in listing.segments) else None
 
 
-class _Numbering(dict[str, int]):
-    """Text → number, counting from 0 in the order of first use."""
-
-    def __missing__(self, key: str) -> int:
-        self[key] = len(self)
-        return self[key]
-
-
-def _columns(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
-    """Five columns, also of no rows."""
-    return [list(column) for column in zip(*rows)] if rows else [[], [], [], [], []]
-
-
-def _first_sentences(
-    doc_ids: Sequence[str], n_sentences: Sequence[int], first_of_document: Mapping[str, int]
-) -> list[int]:
-    """Row of each chunk's first sentence; chunks by document and ordinal, a document's sentences in reading order."""
-    following = dict(first_of_document)
-    found: list[int] = []
-    for doc_id, n in zip(doc_ids, n_sentences, strict=True):
-        found.append(following.get(doc_id, 0))
-        following[doc_id] = found[-1] + n
-    return found
+def _listing(record: ScopeRecord, previous: _Listing | None) -> _Listing:
+    """The segments of the present state: the large one of the last snapshot with a small one, or one anew."""
+    components = json.dumps(sorted(record.manifest().items()))
+    wanted = record.content_hashes()
+    if previous is not None and previous.segments:
+        name, held = previous.segments[0]
+        recent = {doc: content for doc, content in wanted.items() if held.get(doc) != content}
+        gone = tuple(sorted(doc for doc, content in held.items() if wanted.get(doc) != content))
+        few = max(len(recent), len(gone)) <= max(RECENT_DOCUMENTS, RECENT_SHARE * len(held))
+        if few and name == _name(components, held):
+            return _Listing(((name, held), (_name(components, recent), recent)), gone)
+    return _Listing(((_name(components, wanted), wanted),))
 
 
-def _matrix(blobs: list[bytes], dim: int) -> FloatMatrix:
-    """Unit float32 rows from float16 blobs, shape (n, dim); ``dim`` is read where there are no rows to tell it."""
-    if not blobs:
-        return np.empty((0, dim), np.float32)
-    matrix = np.frombuffer(b"".join(blobs), np.float16).reshape(len(blobs), -1).astype(np.float32)
-    return unit_rows(matrix)
+def _name(components: str, held: Mapping[str, str]) -> str:
+    """Name of the segment of some documents, made with these components."""
+    return hashlib.sha256(json.dumps([components, sorted(held.items())]).encode()).hexdigest()[:20]
+
+
+def _derive(record: ScopeRecord, target: Path, dim: int, doc_ids: Collection[str], *, again: bool) -> None:
+    if target.exists() and not again:
+        return
+    partial = target.with_name(f".{target.name}.{os.getpid()}.part")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
+    write_segment(record, partial, dim, doc_ids)
+    _open_segments.pop(target.resolve(), None)
+    _put(partial, target)
+
+
+def _put(partial: Path, target: Path) -> None:
+    """Rename a finished folder into its place; one that stands there is moved away, and swept later."""
+    if target.exists():
+        target.replace(target.with_name(f".{target.name}.{os.getpid()}.old"))
+    partial.replace(target)
+
+
+def _sweep(base: Path, digest: str, previous: str | None) -> None:
+    """Remove snapshots but the present and the last one, segments that neither lists, and what a killed run left."""
+    kept = {digest, previous, _SEGMENTS}
+    for old in base.iterdir():
+        if old.is_dir() and old.name not in kept:
+            shutil.rmtree(old, ignore_errors=True)
+        elif old.suffix == ".part":
+            old.unlink(missing_ok=True)
+    listings = [_listed(base, name) for name in (digest, previous)]
+    used = {name for listing in listings if listing is not None for name, _ in listing.segments}
+    for old in (base / _SEGMENTS).iterdir():
+        if old.name not in used:
+            shutil.rmtree(old, ignore_errors=True)
 
 
 def open_snapshot(record: ScopeRecord) -> Snapshot | None:
@@ -248,7 +167,7 @@ def open_snapshot(record: ScopeRecord) -> Snapshot | None:
         if digest is None:
             return None
         try:
-            return _read_files(record, digest)
+            return _opened(record, digest)
         except FileNotFoundError as error:  # a writer may just be swapping
             if look == _LOOKS:
                 raise _damaged(record, error) from error
@@ -265,69 +184,21 @@ def _damaged(record: ScopeRecord, error: Exception) -> StoreError:
     )
 
 
-def _read_files(record: ScopeRecord, digest: str) -> Snapshot:
-    folder = record.folder / "snapshots" / digest
-    rows, graph, tokens = (
-        json.loads((folder / name).read_text(encoding="utf-8")) for name in ("rows.json", "graph.json", "tokens.json")
-    )
-    words = _interned(graph["names"]), _interned(graph["types"])
-    return Snapshot(
-        record.scope_id,
-        digest,
-        folder,
-        tuple(
-            DocumentFacts(i, record.scope_id, t, k, c, a, f, tuple(h), date.fromisoformat(d) if d else None)
-            for i, t, k, c, a, f, h, d in rows["documents"]
-        ),
-        {
-            level: _level_rows(
-                rows["levels"][level],
-                graph["levels"][level],
-                _shared(tokens["levels"][level]),
-                words,
-                np.load(folder / f"vectors_{level}.npy", mmap_mode="r"),
-            )
-            for level in INDEXED_LEVELS
-        },
-        _shared(tokens["sentences"]),
-        np.load(folder / "sentences.npy", mmap_mode="r"),
-    )
+def _opened(record: ScopeRecord, digest: str) -> Snapshot:
+    base = record.folder / "snapshots"
+    folder = base / digest
+    listing = _Listing.read(folder)
+    parts = [_segment(base / _SEGMENTS / name, record.scope_id) for name, _ in listing.segments]
+    if len(parts) == 1:
+        return replace(parts[0], digest=digest, folder=folder, parts=tuple(parts))
+    large, recent = parts
+    return merged(digest, folder, large, recent, frozenset(listing.gone))
 
 
-def _level_rows(
-    part: dict[str, Any],
-    graph: dict[str, Any],
-    tokens: tuple[tuple[str, ...], ...],
-    words: tuple[tuple[str, ...], tuple[str, ...]],
-    vectors: FloatMatrix,
-) -> LevelRows:
-    places = [len(flat) // 2 for flat in part["spans"]]
-    found = LevelRows(
-        tuple(part["chunk_ids"]),
-        np.array(part["document_of"], np.int64),
-        vectors,
-        tokens,
-        np.array(part["first"], np.int32),
-        np.cumsum([0, *places], dtype=np.int32),
-        np.array([place for flat in part["spans"] for place in flat], np.int32).reshape(-1, 2),
-        *words,
-        _arrays(graph["mentions"], np.bool_),
-        _arrays(graph["relations"], np.float64),
-    )
-    if not len(found.chunk_ids) == len(vectors) == len(tokens) == len(found.first) == len(places):
-        raise ValueError("chunks, vectors, tokens and sentences differ in number")
+def _segment(folder: Path, scope_id: str) -> Snapshot:
+    """A segment, read once a process while somebody holds it."""
+    key = folder.resolve()
+    found = _open_segments.get(key)
+    if found is None:
+        found = _open_segments[key] = read_segment(folder, scope_id)
     return found
-
-
-def _arrays(columns: Sequence[Sequence[Any]], last: type[np.generic]) -> Any:
-    """Columns of numbers, the last of another type."""
-    return (*(np.array(column, np.int32) for column in columns[:-1]), np.array(columns[-1], last))
-
-
-def _interned(words: Sequence[str]) -> tuple[str, ...]:
-    """Equal words, of all snapshots and levels, share one string: a third of a view's memory otherwise."""
-    return tuple(map(sys.intern, words))
-
-
-def _shared(rows: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
-    return tuple(map(_interned, rows))

@@ -18,7 +18,8 @@ from weakref import WeakKeyDictionary
 from rag.errors import ChannelUnavailable
 from rag.schema import Level
 from rag.stores.record import ScopeRecord, scopes_on_disk
-from rag.stores.snapshot import INDEXED_LEVELS, open_snapshot
+from rag.stores.segments import INDEXED_LEVELS
+from rag.stores.snapshot import open_snapshot
 from rag.stores.vectors import VectorRow, VectorStorePort, vector_rows
 from rag.stores.view import View
 

@@ -38,7 +38,7 @@ from pydantic import PrivateAttr
 
 from rag.errors import StoreError
 from rag.schema import ChunkRecord, FloatVector, Level
-from rag.stores.snapshot import DocumentFacts, FloatMatrix, Snapshot
+from rag.stores.segments import DocumentFacts, FloatMatrix, Snapshot
 
 DECIMALS = 6
 # How many rows beyond depth are asked for, to see past ties at the border.
@@ -175,7 +175,7 @@ def fields_of(document: DocumentFacts) -> dict[str, Any]:
         "author": document.author,
         "format": document.format,
         "houses": list(document.houses),
-        "date": document.date.isoformat() if document.date else "",
+        "date": document.days[0].isoformat() if document.days else "",
     }
 
 

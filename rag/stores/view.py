@@ -8,12 +8,14 @@ file read.
 
 from __future__ import annotations
 
+import copy
 import math
 import shutil
 import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from datetime import date
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,13 +24,14 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.errors import StoreError
-from rag.schema import LEVELS, ChunkRecord, DocFilter, Level, Scope, SentenceRecord
+from rag.schema import LEVELS, ChunkRecord, DocFilter, Level, Passage, Scope, SentenceRecord
 from rag.stores.bm25_index import Bm25Index
-from rag.stores.catalogue import Catalogue, passes
+from rag.stores.catalogue import Catalogue, passes, within
 from rag.stores.farm_words import FarmWord, read_words
 from rag.stores.graph_index import GraphIndex
 from rag.stores.record import ScopeRecord, scope_folder
-from rag.stores.snapshot import INDEXED_LEVELS, DocumentFacts, Snapshot, current_digest, open_snapshot
+from rag.stores.segments import INDEXED_LEVELS, DocumentFacts, Snapshot
+from rag.stores.snapshot import current_digest, open_snapshot
 
 Mask = npt.NDArray[np.bool_]
 FloatVector = npt.NDArray[np.float32]
@@ -51,6 +54,7 @@ class LevelView:
         self.document_of = _joined([p.document_of for p in parts], [len(s.documents) for s in snapshots])
         self.first = _joined([p.first for p in parts], [len(s.sentence_tokens) for s in snapshots])
         self.n_sentences = _joined([np.diff(p.starts) for p in parts], [0] * len(parts))
+        self.days = np.concatenate([p.days for p in parts])
         self.matrices: tuple[npt.NDArray[np.float32], ...] = tuple(part.vectors for part in parts)
         self._snapshots = tuple(snapshots)
         self._lock = threading.Lock()
@@ -98,6 +102,19 @@ class View:
         self.documents: tuple[DocumentFacts, ...] = tuple(d for s in snapshots for d in s.documents)
         self.levels: dict[Level, LevelView] = {level: LevelView(level, snapshots) for level in INDEXED_LEVELS}
         self._snapshots = tuple(snapshots)
+        self._passages: dict[str, Passage] = {}
+
+    def plus(self, passages: Sequence[Passage]) -> View:
+        """This view with chunks read for one question beside its own; itself where there are none.
+
+        They have texts, tokens, entities and sentences, but no row: statistics and filters are the view's own. A chunk
+        that the view holds, too, is the view's.
+        """
+        if not passages:
+            return self
+        widened = copy.copy(self)
+        widened._passages = {passage.chunk.chunk_id: passage for passage in passages}
+        return widened
 
     @cached_property
     def idf(self) -> Mapping[str, float]:
@@ -121,11 +138,17 @@ class View:
         return tuple(word for record in self.records.values() for word in read_words(record.folder))
 
     def mask(self, level: Level, wanted: DocFilter) -> Mask | None:
-        """Rows whose document passes the filter; None when nothing is filtered."""
+        """Rows that pass the filter, by their document and, where they have days of their own, by these too.
+
+        None when nothing is filtered.
+        """
         if wanted.empty:
             return None
         passing = np.array([passes(document, wanted) for document in self.documents], dtype=bool)
         mask: Mask = passing[self.levels[level].document_of]
+        for row in np.flatnonzero(mask & (self.levels[level].days[:, 0] > 0)).tolist():
+            first, last = self.levels[level].days[row].tolist()
+            mask[row] = within((date.fromordinal(first), date.fromordinal(last)), wanted)
         return mask
 
     def chunks(self, pairs: Sequence[tuple[str, str]]) -> dict[str, ChunkRecord]:
@@ -134,7 +157,11 @@ class View:
         Raises:
             StoreError: the record cannot be read.
         """
-        found: dict[str, ChunkRecord] = {}
+        found = {
+            passage.chunk.chunk_id: passage.chunk
+            for passage in self._passages.values()
+            if (passage.chunk.scope_id, passage.chunk.chunk_id) in pairs
+        }
         for scope_id, record in self.records.items():
             wanted = [chunk_id for scope, chunk_id in pairs if scope == scope_id]
             if wanted:
@@ -168,7 +195,8 @@ class View:
         """BM25 tokens of a chunk with its headings."""
         part = self._part(chunk_id)
         if part is None:
-            return ()
+            passage = self._passages.get(chunk_id)
+            return () if passage is None else passage.tokens
         snapshot, level, row = part
         return snapshot.levels[level].tokens[row]
 
@@ -176,7 +204,8 @@ class View:
         """Entities that a chunk or its headings name."""
         place = self.place(chunk_id)
         if place is None:
-            return frozenset()
+            passage = self._passages.get(chunk_id)
+            return frozenset() if passage is None else passage.entities
         level, row = place
         graph = level.graph
         start, end = graph.mentions.indptr[row : row + 2]
@@ -186,10 +215,18 @@ class View:
         """Sentences of a chunk, placed in its text, and their unit vectors, shape (sentences, dim)."""
         part = self._part(chunk_id)
         if part is None:
-            return (), np.empty((0, 0), np.float32)
+            passage = self._passages.get(chunk_id)
+            return ((), np.empty((0, 0), np.float32)) if passage is None else (passage.sentences, passage.vectors)
         snapshot, level, row = part
         records = snapshot.sentences(level, row)
         return records, np.asarray(snapshot.sentence_vectors[[record.row for record in records]])
+
+    def cited_tokens(self, chunk_id: str, start: int, end: int) -> tuple[str, ...]:
+        """BM25 tokens of a chunk's headings and of its sentences within ``text[start:end]``."""
+        tokens = self.chunk_tokens(chunk_id)
+        records, _ = self.sentences(chunk_id)
+        head = tokens[: len(tokens) - sum(len(record.tokens) for record in records)]
+        return (*head, *(token for r in records if start <= r.start and r.end <= end for token in r.tokens))
 
     def _part(self, chunk_id: str) -> tuple[Snapshot, Level, int] | None:
         """Snapshot, level and row there of a chunk; None for one that the view does not know."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.versions import Known, KnownDocuments, jaccard, sketch, version_of
+from ingest.versions import Known, KnownDocuments, jaccard, long_runs, sketch, version_of
 
 PAPER = "딸기 수확기 급액 EC는 1.2dS/m로 두고 배액률은 30%로 맞춘다. 야간 최저온도는 8℃ 아래로 내리지 않는다. "
 OTHER = "양액기 센서는 한 달에 한 번 교정한다. 표준액 두 가지로 값을 맞추고 전극을 증류수로 헹군다. 결과를 적는다. "
@@ -48,7 +48,7 @@ def test_jaccard_of_long_texts_is_close() -> None:
 
 
 def known(path: str, text: str, date: str = "") -> Known:
-    return Known(f"public/{path}", path, len(text), date)
+    return Known(f"public/{path}", path, len(text), date, long_runs(text))
 
 
 def relation(

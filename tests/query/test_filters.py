@@ -11,7 +11,7 @@ from rag.query.features import read_question
 from rag.query.filters import Relaxed, filters_of, invalid_dates, relax
 from rag.schema import DocFilter, Query, Scope
 from rag.stores.catalogue import Catalogue
-from rag.stores.snapshot import DocumentFacts
+from rag.stores.segments import DocumentFacts
 from rag.text import korean
 
 OWN = "farm:haetsal"
@@ -29,7 +29,7 @@ def facts(
         author=author,
         format="md",
         houses=(house,),
-        date=date.fromisoformat(day),
+        days=(date.fromisoformat(day), date.fromisoformat(day)),
     )
 
 

@@ -73,3 +73,18 @@ def test_a_passage_that_opens_with_another_word_has_no_heading(reader: Korean):
 def test_names_in_korean_text_are_read(reader: Korean):
     found = {m.name for m in reader.analyse("파리에서 Le Corbusier 건축을 보았다").compounds if m.type == NAME}
     assert "le corbusier" in found
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("카벤다짐.디에토펜카브 수화제를 쓴다.", ["카벤다짐.디에토펜카브 수화제를 쓴다."]),
+        ("표준액으로 보정합니다.그다음 헹굽니다.", ["표준액으로 보정합니다.", "그다음 헹굽니다."]),
+        (
+            "아바멕틴.스피네토람 액상수화제를 친다. 2회까지 쓴다.",
+            ["아바멕틴.스피네토람 액상수화제를 친다.", "2회까지 쓴다."],
+        ),
+    ],
+)
+def test_a_dot_inside_a_name_ends_no_sentence(text: str, expected: list[str]) -> None:
+    assert [text[s.start : s.end] for s in korean().sentences(text)] == expected

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 
 from rag.stores.record import ChunkRow, DocumentRow, MentionRow, RelationRow, ScopeRecord, SentenceRow
+from rag.stores.segments import INDEXED_LEVELS, LevelRows, Snapshot
 
 DIM = 2
 
@@ -63,3 +66,22 @@ def write(record: ScopeRecord, row: DocumentRow, *texts: str) -> None:
         ],
         [RelationRow(chunk_id=i, head="설향", relation="소속", tail="딸기", confidence=0.8) for i in ids],
     )
+
+
+def contents(snapshot: Snapshot) -> dict[str, object]:
+    """Everything that a reader may see, with numbers of names told as names."""
+    found: dict[str, object] = {
+        "documents": snapshot.documents,
+        "tokens": snapshot.sentence_tokens,
+        "sentences": snapshot.sentence_vectors.tolist(),
+    }
+    columns = {"names", "types", "mention_columns", "relation_columns"}
+    for level in INDEXED_LEVELS:
+        rows = snapshot.levels[level]
+        plain = [f.name for f in fields(LevelRows) if f.name not in columns]
+        found[level] = [
+            np.asarray(getattr(rows, name), dtype=object if name == "tokens" else None).tolist() for name in plain
+        ]
+        found[f"{level} graph"] = (sorted(rows.mentions()), sorted(rows.relations()))
+        found[f"{level} sentences"] = [snapshot.sentences(level, row) for row in range(len(rows.chunk_ids))]
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from datetime import date
 from pathlib import Path
@@ -15,7 +16,8 @@ from rag.errors import IndexMismatch
 from rag.schema import LEVELS, PUBLIC, DocFilter, Level, Scope
 from rag.stores.graph_index import GraphIndex
 from rag.stores.record import SCHEMA_VERSION, ScopeRecord
-from rag.stores.snapshot import Snapshot, open_snapshot
+from rag.stores.segments import Snapshot
+from rag.stores.snapshot import open_snapshot
 from rag.stores.view import View, Views
 from rag.text import korean
 from tests.contract.conftest import take_in
@@ -247,6 +249,24 @@ def test_an_index_of_one_level_is_refused_with_the_way_out(tmp_path: Path) -> No
         Views(tmp_path, {"schema": SCHEMA_VERSION}).get(Scope())
     for part in ("schema", "'1'", f"'{SCHEMA_VERSION}'", "python -m ingest --rebuild --public"):
         assert part in str(error.value)
+
+
+def test_a_record_of_an_earlier_schema_is_rebuilt(tmp_path: Path) -> None:
+    ingest(tmp_path, PUBLIC, "2026-10_수확.md", manual("딸기", 1), FakeEmbedder())
+    record = ScopeRecord(tmp_path, PUBLIC)
+    with sqlite3.connect(record.folder / "store.sqlite") as db:
+        for column in ("documents DROP first_day", "documents DROP last_day", "documents DROP runs"):
+            db.execute(f"ALTER TABLE {column}")
+        for column in ("chunks DROP first_day", "chunks DROP last_day"):
+            db.execute(f"ALTER TABLE {column}")
+    record = ScopeRecord(tmp_path, PUBLIC)
+    embedder = FakeEmbedder()
+    cache = EmbeddingCache(embedder.model_name, [])
+    with record.writer():
+        Writer(record, embedder, korean(), cache, limit_bytes=2**20).rebuild(lambda status: None)  # type: ignore[arg-type]
+    (document,) = record.documents()
+    assert document.days == ("2026-10-01", "2026-10-31")
+    assert document.runs
 
 
 def test_a_view_outlives_its_files_at_levels_not_used_yet(tmp_path: Path) -> None:
