@@ -10,6 +10,7 @@ page = st.navigation(
     [
         st.Page("rag/ui/chat.py", title="대화", icon=":material/chat:", default=True),
         st.Page("rag/ui/compare.py", title="비교", icon=":material/compare_arrows:", url_path="compare"),
+        st.Page("rag/ui/documents.py", title="문서", icon=":material/folder_open:", url_path="documents"),
     ]
 )
 apply_style()

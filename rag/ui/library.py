@@ -1,11 +1,26 @@
-"""Passages, documents and originals for the evidence card. The asker's scope is checked at every opening."""
+"""Passages, documents and originals for evidence cards and the documents page.
+
+The asker's scope is checked at every opening.
+"""
 
 from __future__ import annotations
 
-from rag.errors import ScopeViolation
-from rag.schema import PUBLIC, ChunkRecord, Scope
-from rag.stores.record import DocumentRow
+from dataclasses import dataclass
+
+from rag.errors import ScopeViolation, StoreError
+from rag.schema import PUBLIC, ChunkRecord, Level, Scope
+from rag.stores.record import DocumentRow, ScopeRecord, scopes_on_disk
 from rag.stores.view import View, Views
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A document as listed, without its text. ``seen``: questions are answered from it."""
+
+    document: DocumentRow
+    scope_id: str
+    chunks: int
+    seen: bool
 
 
 class Library:
@@ -48,9 +63,7 @@ class Library:
         Raises:
             ScopeViolation: it belongs to a scope that the asker may not see.
         """
-        scope_id = scope_of(doc_id)
-        self._check(scope_id)
-        record = self._view().records.get(scope_id)
+        record = self._checked(doc_id)
         return None if record is None else record.document(doc_id)
 
     def original(self, document: DocumentRow) -> bytes:
@@ -60,9 +73,60 @@ class Library:
             ScopeViolation: the document belongs to a scope that the asker may not see.
             OSError: the kept file cannot be read.
         """
-        scope_id = scope_of(document.doc_id)
+        record = self._checked(document.doc_id)
+        if record is None:
+            raise FileNotFoundError(document.original)
+        return (record.folder / "originals" / document.original).read_bytes()
+
+    def documents(self) -> list[Listed]:
+        """All documents on file that the asker may see, also those that no question sees yet.
+
+        Raises:
+            StoreError: a record cannot be opened.
+        """
+        seen = self._seen()
+        found: list[Listed] = []
+        for scope_id in self._scope.visible:
+            record = self._on_disk(scope_id)
+            if record is not None:
+                counts = record.chunk_counts("G2")
+                found += [Listed(d, scope_id, counts.get(d.doc_id, 0), d.doc_id in seen) for d in record.listed()]
+        return found
+
+    def chunks(self, doc_id: str, level: Level, *, start: int = 0, limit: int = -1) -> list[ChunkRecord]:
+        """A document's chunks of a level in reading order; none when it is no longer on file.
+
+        Raises:
+            ScopeViolation: it belongs to a scope that the asker may not see.
+        """
+        record = self._checked(doc_id)
+        return [] if record is None else record.chunks_of(doc_id, level, start=start, limit=limit)
+
+    def chunk_counts(self, doc_id: str, levels: tuple[Level, ...]) -> dict[Level, int]:
+        """Number of a document's chunks at each level.
+
+        Raises:
+            ScopeViolation: it belongs to a scope that the asker may not see.
+        """
+        record = self._checked(doc_id)
+        return {level: 0 if record is None else record.chunk_counts(level).get(doc_id, 0) for level in levels}
+
+    def _seen(self) -> frozenset[str]:
+        """Ids of the documents that questions see."""
+        try:
+            return frozenset(document.doc_id for document in self._view().documents)
+        except StoreError:
+            return frozenset()
+
+    def _checked(self, doc_id: str) -> ScopeRecord | None:
+        scope_id = scope_of(doc_id)
         self._check(scope_id)
-        return (self._view().records[scope_id].folder / "originals" / document.original).read_bytes()
+        return self._on_disk(scope_id)
+
+    def _on_disk(self, scope_id: str) -> ScopeRecord | None:
+        """The record of a scope, None before anything was taken in; there may be no snapshot of it yet."""
+        store = self._views.store
+        return ScopeRecord(store, scope_id) if scope_id in scopes_on_disk(store) else None
 
     def _view(self) -> View:
         return self._views.get(self._scope)

@@ -22,6 +22,7 @@ from rag.settings import Settings, load_settings
 from rag.stores.record import scope_folder
 from rag.ui.escape import plain, shortened
 from rag.ui.history import Chats, new_id, valid_id
+from rag.ui.intake import sweep_uploads
 from rag.ui.library import Library
 from rag.weighting import ADAPTIVE, MODEL_FREE, SYSTEMS
 
@@ -63,6 +64,7 @@ def guard() -> Iterator[None]:
 
 @st.cache_resource(show_spinner="검색 준비 중…", max_entries=2)
 def _pipeline(key: str, _settings: Settings) -> Pipeline:
+    sweep_uploads(_settings.store)
     return build_pipeline(_settings, count_words=True)
 
 

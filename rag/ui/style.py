@@ -15,6 +15,7 @@ _CSS = """
 <style>
 .on-text { max-width: 54em; line-height: 1.75; white-space: pre-wrap; overflow-wrap: anywhere; }
 .on-doubt { text-decoration: underline dotted 2px #c8453a; text-underline-offset: 4px; }
+.on-contra { color: #b3261e; color: light-dark(#b3261e, #ff8a80); text-decoration: underline wavy 1px; text-underline-offset: 4px; }
 .on-note { color: #b3372c; color: light-dark(#a92f25, #ff9a8f); font-size: .85em; }
 .on-muted { opacity: .75; font-size: .88em; }
 .on-cite { border: 1px solid rgba(27,127,90,.6); background: rgba(27,127,90,.14); color: inherit; border-radius: 6px;
@@ -33,6 +34,8 @@ table.on-table { border-collapse: collapse; width: 100%; font-size: .9em; }
   vertical-align: top; word-break: keep-all; }
 .on-table td.on-wide { min-width: 8.5em; }
 .on-table td.on-nowrap { white-space: nowrap; }
+.on-table td.on-name, .on-name { overflow-wrap: anywhere; word-break: normal; }
+.on-table td.on-name { min-width: 11em; }
 .on-table th { font-weight: 600; }
 .on-table td.on-n { white-space: nowrap; }
 .on-table td.on-n, .on-table th.on-n { text-align: right; font-variant-numeric: tabular-nums; }
@@ -44,6 +47,11 @@ table.on-table { border-collapse: collapse; width: 100%; font-size: .9em; }
 .on-slot { border-radius: 4px; padding: .1em .25em; border-bottom: 3px solid; cursor: help; }
 .on-up { color: #1b8a5f; color: light-dark(#12704c, #5fd8a2); font-weight: 600; }
 .on-down { color: #c8453a; color: light-dark(#a92f25, #ff9a8f); font-weight: 600; }
+[data-testid="stFileUploaderDropzone"] button[data-testid="stBaseButton-secondary"] p { font-size: 0; }
+[data-testid="stFileUploaderDropzone"] button[data-testid="stBaseButton-secondary"] p::after { content: "파일 고르기"; font-size: 1rem; }
+[data-testid="stFileUploaderDropzoneInstructions"] { display: none; }
+[data-testid="stFileUploader"]:has([aria-invalid="true"])::after { color: #b3372c; color: light-dark(#a92f25, #ff9a8f);
+  content: "붉은 파일은 받지 않았습니다. 한도보다 크면 나누어 올리고, 아니면 다시 올려 주세요."; font-size: .9em; }
 .on-rank { margin: .35em 0; line-height: 1.5; overflow-wrap: anywhere; }
 @media (max-width: 1000px) { table.on-table { font-size: .8em; } .on-table th, .on-table td { padding: .3em .35em; } }
 </style>
