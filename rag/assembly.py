@@ -9,20 +9,22 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from rag.answering.calibration import load_calibration
+from rag.answering.compose import Composer
 from rag.answering.extractive import ExtractiveAnswerer
 from rag.answering.llm import LlmAnswerer
 from rag.channels.base import Channel
 from rag.channels.bm25 import Bm25Channel
 from rag.channels.graph import GraphChannel
 from rag.channels.vector import StoreVectorChannel, VectorChannel
-from rag.embedding import load_embedder
-from rag.errors import StoreError
+from rag.channels.web import PROVIDERS, Provider, WebChannel
+from rag.embedding import Encoder, load_embedder
+from rag.errors import SettingsError, StoreError
 from rag.fusion_retriever import Planned, ProfileFusionRetriever
 from rag.llm import LocalModel
 from rag.pipeline import Pipeline
 from rag.profile_table import load_or_builtin
 from rag.query.refine import Refiner
-from rag.schema import PUBLIC, Effort, Level, Query, Scope, farm_scope
+from rag.schema import PUBLIC, WEB, Effort, Level, Query, Scope, farm_scope
 from rag.settings import ROOT, Settings
 from rag.stores.farm_words import WordCounts
 from rag.stores.record import SCHEMA_VERSION
@@ -79,7 +81,47 @@ def vector_channel(settings: Settings, views: Views) -> Channel:
     return StoreVectorChannel(views, vectors)
 
 
-def _levels_file(settings: Settings) -> Path:
+def web_channel(settings: Settings, embedder: Encoder, provider: Provider | None = None) -> Channel:
+    """Web search with the provider of the settings, its pages read by the loaders and the chunker of ``ingest``.
+
+    Raises:
+        SettingsError: no such provider, or it is not installed.
+    """
+    from ingest.web import PageReader  # the HTTP client and the loaders cost half a second
+
+    if provider is None:
+        if settings.web_provider not in PROVIDERS:
+            raise SettingsError(
+                f"web_provider '{settings.web_provider}' 은(는) 없습니다. 쓸 수 있는 값: {', '.join(PROVIDERS)}"
+            )
+        provider = PROVIDERS[settings.web_provider]()
+    return WebChannel(
+        provider,
+        PageReader(
+            limit_bytes=settings.web_limit_mb * 2**20,
+            allow_private=settings.web_allow_private,
+            split=korean().sentences,
+            count_tokens=embedder.count_tokens,
+            today=lambda: settings.now().date(),
+        ),
+        korean(),
+        embedder.encode_passages,
+        timeout_s=settings.web_timeout_s,
+        max_pages=settings.web_max_pages,
+    )
+
+
+def components(embedder: str) -> dict[str, str]:
+    """What an index must have been built with to be searched by this process; ``embedder``: its model name."""
+    return {
+        "embedder": embedder,
+        "tokenizer": TOKENIZER_VERSION,
+        "lexicon": korean().lexicon.digest,
+        "schema": SCHEMA_VERSION,
+    }
+
+
+def levels_file(settings: Settings) -> Path:
     """The answer levels beside the profile file, else the shipped ones."""
     beside = settings.profiles.with_name("answering.v1.json")
     return beside if beside.exists() else ROOT / "profiles" / "answering.v1.json"
@@ -94,18 +136,20 @@ def build_pipeline(
     expansion: bool = True,
     decomposition: bool = True,
     count_words: bool = False,
+    second_look: bool | None = None,
 ) -> Pipeline:
     """Everything wired. ``channels`` replaces the default three, ``granularity`` the profile file's per effort.
 
     ``extractive`` keeps a configured model from writing answers; it still picks weights for ``llm_weights``.
     ``expansion`` and ``decomposition`` switch further search words and sub-questions off (``python -m eval farm``).
     ``count_words`` counts unknown words of the questions where they are asked, unless the settings forbid it.
+    ``second_look`` overrides the setting of that name (ablations).
 
     Raises:
         RagError: encoder or calibration cannot be loaded.
         IndexMismatch: an index on disk was built by other components.
     """
-    embedder = load_embedder(settings.embedder, settings.embedder_threads)
+    embedder = load_embedder(settings.embedder, settings.embedder_threads, settings.embedder_api_key)
     table, banner = load_or_builtin(settings.profiles)
     if not settings.evidence_control:
         table = replace(table, evidence_model=None)
@@ -114,15 +158,10 @@ def build_pipeline(
         table = replace(table, effort=rules)
     views = Views(
         settings.store,
-        {
-            "embedder": embedder.model_name,
-            "tokenizer": TOKENIZER_VERSION,
-            "lexicon": korean().lexicon.digest,
-            "schema": SCHEMA_VERSION,
-        },
+        components(embedder.model_name),
         warm={"G2", *(rule.granularity for rule in table.effort.values())},  # names in questions are read off G2
     )
-    calibration = load_calibration(_levels_file(settings), embedder.model_name)
+    calibration = load_calibration(levels_file(settings), embedder.model_name)
     llm, llm_weighting, refiner = None, None, None
     if settings.model is not None:
         model = local_model(settings.model, settings.n_ctx, settings.n_threads, settings.n_gpu_layers)
@@ -130,8 +169,23 @@ def build_pipeline(
         if settings.query_refiner:
             refiner = Refiner(model, timeout_s=settings.generation_timeout_s)
         if not extractive:
-            llm = LlmAnswerer(model, max_tokens=settings.max_answer_tokens, timeout_s=settings.generation_timeout_s)
-    chosen = channels or (vector_channel(settings, views), Bm25Channel(views), GraphChannel(views))
+            large = None
+            if settings.large_model is not None:
+                large = local_model(settings.large_model, settings.n_ctx, settings.n_threads, settings.n_gpu_layers)
+            llm = LlmAnswerer(
+                model,
+                max_tokens=settings.max_answer_tokens,
+                long_tokens=settings.long_answer_tokens,
+                timeout_s=settings.generation_timeout_s,
+                large=large,
+            )
+    chosen = channels or (
+        vector_channel(settings, views),
+        Bm25Channel(views),
+        GraphChannel(views),
+        *([web_channel(settings, embedder)] if settings.web_enabled else []),
+    )
+    shares = {WEB: settings.web_weight} if any(channel.name == WEB for channel in chosen) else {}
 
     def default_plan(text: str) -> Planned:
         query = Query(text=text, scope=Scope(), asked_at=settings.now())
@@ -143,10 +197,15 @@ def build_pipeline(
         embedder=embedder,
         views=views,
         table=table,
-        retriever=ProfileFusionRetriever(chosen, views, default_plan, llm_weighting),
-        extractive=ExtractiveAnswerer(calibration),
-        citation_threshold=calibration.citation_threshold,
-        llm=llm,
+        retriever=ProfileFusionRetriever(chosen, views, default_plan, llm_weighting, shares),
+        composer=Composer(
+            korean=korean(),
+            embedder=embedder,
+            extractive=ExtractiveAnswerer(calibration),
+            citation_threshold=calibration.citation_threshold,
+            llm=llm,
+            models=calibration.uncertainty,
+        ),
         channel_timeout_s=settings.channel_timeout_s,
         farm_names=settings.farms,
         banners=(banner,) if banner else (),
@@ -154,5 +213,6 @@ def build_pipeline(
         decomposition=decomposition,
         refiner=refiner,
         counts=WordCounts(settings.store) if count_words and settings.count_words else None,
+        second_look=settings.second_look if second_look is None else second_look,
     )
     return pipeline

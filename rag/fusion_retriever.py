@@ -11,7 +11,7 @@ policy.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -35,7 +35,7 @@ from rag.schema import (
 )
 from rag.stores.view import Views
 from rag.tracing import Recorder
-from rag.weighting import ADAPTIVE, LLM_WEIGHTS, explain_weights, rrf_k_for, weights_for
+from rag.weighting import ADAPTIVE, LLM_WEIGHTS, explain_weights, rrf_k_for, weights_for, with_shares
 from rag.weighting_llm import LlmWeighting
 
 # Rankings are shown and measured at least this long.
@@ -90,12 +90,15 @@ class ProfileFusionRetriever(QueryFusionRetriever):
         views: Views,
         default_plan: Callable[[str], Planned],
         llm_weighting: LlmWeighting | None = None,
+        shares: Mapping[str, float] | None = None,
     ) -> None:
+        """``shares``: channel → weight of channels that the profiles do not weigh (``rag.weighting.with_shares``)."""
         super().__init__([_ChannelRetriever() for _ in channels], llm=MockLLM(), num_queries=1, use_async=False)
         self._channels = tuple(channels)
         self._views = views
         self._default_plan = default_plan
         self.llm_weighting = llm_weighting
+        self._shares = dict(shares or {})
 
     def pick_weights(
         self,
@@ -141,7 +144,14 @@ class ProfileFusionRetriever(QueryFusionRetriever):
                 move = planned.evidence.move(profile, results, plan.queries[0])
                 profile = move.profile
                 recorder.decide(move.decision.stage, move.decision.what, move.decision.why, **move.decision.data)
-            steps = weights_for(planned.system, profile, results, planned.fallback, picked=planned.picked)
+            profile = replace(
+                profile,
+                weights=with_shares(profile.weights, self._shares),
+                previous_weights=with_shares(profile.previous_weights, self._shares),
+            )
+            fallback = with_shares(planned.fallback, self._shares)
+            picked = None if planned.picked is None else with_shares(planned.picked, self._shares)
+            steps = weights_for(planned.system, profile, results, fallback, picked=picked)
             for decision in explain_weights(planned.system, profile, results, steps):
                 recorder.decide(decision.stage, decision.what, decision.why, **decision.data)
         with recorder.span("fusion"):
@@ -152,7 +162,8 @@ class ProfileFusionRetriever(QueryFusionRetriever):
                 limit=max(MIN_RANKING, plan.top_k),
             )
         with recorder.span("evidence"):
-            chunks = self._views.get(plan.scope).chunks([(hit.scope_id, hit.chunk_id) for hit in fused])
+            view = self._views.get(plan.scope).plus([passage for result in results for passage in result.passages])
+            chunks = view.chunks([(hit.scope_id, hit.chunk_id) for hit in fused])
             items = tuple(
                 Evidence(chunk=chunks[hit.chunk_id], score=hit.score, votes=hit.votes)
                 for hit in fused

@@ -11,6 +11,7 @@ the channels, so a comparison differs in nothing but the weights.
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Mapping, Sequence
 
 from rag import guardrails
@@ -79,6 +80,18 @@ def weights_for(
         return guardrails.apply_guardrails(raw, centre, profile.guardrails, alive, fallback)
     raw = FIXED_WEIGHTS[system]
     return WeightSteps(raw=raw, bounded=raw, final=guardrails.drop_dead(raw, alive, raw))
+
+
+def with_shares(weights: Weights, shares: Mapping[str, float]) -> Weights:
+    """w_c · (1 − Σ shares) beside the ``shares`` of further channels; weights that name one of these stay as they are.
+
+    ``shares`` lie in (0, 1) and sum to less than 1. Dead further channels leave the weights as they were
+    (``guardrails.drop_dead``).
+    """
+    if not shares or any(weights[channel] > 0 for channel in shares):
+        return weights
+    rest = 1 - math.fsum(shares.values())
+    return Weights({**{channel: weight * rest for channel, weight in weights.by_channel.items()}, **shares})
 
 
 def explain_weights(

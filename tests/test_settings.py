@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from rag.errors import SettingsError
-from rag.settings import ROOT, Settings, load_settings, parse_now
+from rag.settings import ROOT, Settings, load_settings, parse_now, unknown_variables
 
 SEOUL = ZoneInfo("Asia/Seoul")
 
@@ -74,6 +74,8 @@ def test_an_unknown_key_names_the_nearest(config: Path, line: str, words: list[s
         ("vector_backend = 'faiss'", ["'vector_backend'", "'faiss'", "'snapshot'", "'qdrant'"]),
         ("timezone = 'Asia/Soul'", ["'timezone'", "'Asia/Soul'", "모르는 시간대"]),
         ("[farms]\n'../x' = 'y'", ["../x"]),
+        ("web_enabled = true\nweb_timeout_s = 3.0", ["web_timeout_s(3)", "channel_timeout_s(3)"]),
+        ("[sources]\nhaetsal = ['x']", ["[sources]", "'haetsal'", "public"]),
         ("store = ", ["onsil.toml"]),
     ],
 )
@@ -88,6 +90,27 @@ def test_a_bad_variable_is_refused_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONSIL_N_CTX", "many")
     with pytest.raises(SettingsError, match="'n_ctx' 값 'many'"):
         load_settings()
+
+
+def test_unknown_variables_are_told_with_the_nearest(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert unknown_variables() == {}
+    monkeypatch.setenv("ONSIL_QDRNAT_URL", "http://x")
+    monkeypatch.setenv("onsil_zzzz", "1")
+    monkeypatch.setenv("ONSIL_N_CTX", "1024")
+    assert unknown_variables() == {"ONSIL_QDRNAT_URL": " 'ONSIL_QDRANT_URL'을(를) 뜻하셨나요?", "onsil_zzzz": ""}
+    assert load_settings().n_ctx == 1024
+    load_settings()
+    told = [record.getMessage() for record in caplog.records]
+    assert [text for text in told if "ONSIL_QDRNAT_URL" in text and "ONSIL_QDRANT_URL" in text] == told[:1]
+    assert len(told) == 2
+
+
+def test_web_is_off_and_sources_are_of_known_scopes(config: Path) -> None:
+    assert not load_settings().web_enabled
+    config.write_text("[farms]\nhaetsal = '햇살'\n[sources]\npublic = ['가']\nhaetsal = ['나', 'https://a.kr']\n")
+    assert load_settings().sources == {"public": ["가"], "haetsal": ["나", "https://a.kr"]}
 
 
 def test_settings_do_not_change() -> None:
@@ -122,6 +145,34 @@ def test_parse_now(text: str, moment: datetime) -> None:
 def test_parse_now_refuses_what_is_no_date(text: str) -> None:
     with pytest.raises(SettingsError, match="날짜가 아닙니다"):
         parse_now(text, SEOUL)
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ("25.2.28", "2025-02-28 처럼"),
+        ("2025년 2월 3일", "2025-02-03 처럼"),
+        ("25.2.29", "2025년 2월 29일은 없는 날입니다"),
+        ("어제", "예: 2026-12-01"),
+    ],
+)
+def test_parse_now_says_what_to_write(text: str, remedy: str) -> None:
+    with pytest.raises(SettingsError, match=remedy):
+        parse_now(text, SEOUL)
+
+
+def test_every_setting_is_said_in_korean() -> None:
+    """On its own line, or on the comment lines right above it."""
+    lines = (ROOT / "onsil.toml").read_text(encoding="utf-8").split("\n")
+    silent = []
+    for key in Settings.model_fields:
+        (place,) = [n for n, line in enumerate(lines) if re.match(rf"(# )?\[?{key}( =|\])", line)]
+        above = place
+        while above > 0 and lines[above - 1].startswith("# ") and not re.match(r"# \w+ =", lines[above - 1]):
+            above -= 1
+        if not re.search(r"#.*[가-힣]{2}", "\n".join(lines[above : place + 1])):
+            silent.append(key)
+    assert silent == []
 
 
 def test_every_setting_is_a_line_of_the_file() -> None:

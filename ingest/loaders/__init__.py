@@ -18,6 +18,7 @@ from ingest.loaders.pdf import check_pages, load_pdf
 from ingest.loaders.sniff import damaged, extension_note, sniff
 from ingest.loaders.tables import load_csv, load_tsv, load_xls, load_xlsx
 from ingest.loaders.text import load_markdown, load_text
+from ingest.loaders.web import Source, from_web, main_part, source_of
 from ingest.names import logical_path
 from ingest.parsed import ParsedDocument
 from rag.errors import IngestError
@@ -83,19 +84,24 @@ def parse(data: bytes, name: str, limits: Limits) -> ParsedDocument:
     kind = sniff(data, name, limits)
     if kind == "zip":
         raise IngestError(f"'{name}': ZIP 묶음 안의 묶음은 한 문서로 읽지 않습니다. 풀어서 올려 주세요.")
-    document = _guarded(LOADERS[kind], data, name, kind, limits)
+    source = source_of(data, name)
+    document = _guarded(LOADERS[kind], data, name, kind, limits, source)
     if not document.characters:
         raise _no_text(name, document)
     note = extension_note(name, kind)
     return replace(document, notes=(note, *document.notes)) if note else document
 
 
-def _guarded(loader: Loader, data: bytes, name: str, kind: str, limits: Limits) -> ParsedDocument:
-    """Run a loader; every failure of a parsing library means a damaged file."""
+def _guarded(
+    loader: Loader, data: bytes, name: str, kind: str, limits: Limits, source: Source | None
+) -> ParsedDocument:
+    """Run a loader; every failure of a parsing library means a damaged file. ``source``: of a page from the web."""
     try:
         if kind == "pdf":
             check_pages(data, name, limits.pages)
-        return loader(data, name)
+        if source is None:
+            return loader(data, name)
+        return from_web(loader(main_part(data) if kind == "html" else data, name), source)
     except IngestError:
         raise
     except (KeyboardInterrupt, SystemExit):

@@ -3,8 +3,9 @@
 A channel answers ``search(plan, query)`` with hits in rank order, at most ``plan.depth[name]`` of them, every one
 inside ``plan.scope`` and passing ``plan.filters``. It raises :class:`ChannelUnavailable` when it cannot work; any
 other exception is treated the same. It never changes the plan, keeps nothing between questions, and returns the same
-hits for the same plan on the same data. An empty result is not an error. ``tests/contract`` checks all of this for
-every channel.
+hits for the same plan on the same data. An empty result is not an error. A channel that must not be asked says so by
+``skipped`` and a note; one that finds chunks outside every scope folder (the web) brings them along as ``passages``.
+``tests/contract`` checks all of this for every channel of the index, ``tests/channels/test_web.py`` for the web.
 """
 
 from __future__ import annotations
@@ -16,17 +17,22 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from rag.errors import ChannelUnavailable, RagError
-from rag.schema import ChannelResult, GraphPath, Hit, PlannedQuery, RetrievalPlan
+from rag.schema import ChannelResult, GraphPath, Hit, Passage, PlannedQuery, RetrievalPlan
 from rag.tracing import Recorder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a channel returns: hits in rank order, best paths (graph), a remark for the trace."""
+    """What a channel returns: hits in rank order, best paths (graph), a remark for the trace.
+
+    ``passages``: the chunks of hits that no scope holds; ``skipped``: the question was none for this channel (no hits).
+    """
 
     hits: tuple[Hit, ...]
     paths: tuple[GraphPath, ...] = ()
     note: str | None = None
+    passages: tuple[Passage, ...] = ()
+    skipped: bool = False
 
 
 class Channel(Protocol):
@@ -73,7 +79,12 @@ def _timed(channel: Channel, plan: RetrievalPlan, query: PlannedQuery, recorder:
         if len(hits) != len(found.hits):
             raise ChannelUnavailable("허용되지 않은 자료가 섞여 이 채널의 결과를 버렸습니다.")
         result = ChannelResult(
-            channel=channel.name, status="ok" if hits else "empty", hits=hits, paths=found.paths, note=found.note
+            channel=channel.name,
+            status="ok" if hits else "skipped" if found.skipped else "empty",
+            hits=hits,
+            paths=found.paths,
+            note=found.note,
+            passages=found.passages,
         )
     except RagError as error:
         result = ChannelResult(channel=channel.name, status="failed", error=str(error))
