@@ -1,34 +1,27 @@
 """Citing without a model: an answer sentence rests on an evidence sentence when both say the same thing.
 
-Two conditions: the cosine of their vectors reaches the encoder's threshold, and the numbers agree. Encoder cosines
-are not calibrated (for E5 unrelated sentences sit near 0.78), so the threshold belongs to the encoder and is kept
-with its name in ``profiles/answering.v1.json``; another encoder's is refused.
-
-Numbers: every number of the answer sentence, with its unit where both name one, must stand in the evidence sentence.
-℃ = 도, mS/cm = dS/m; "1,000" = "1000"; a range "1.0~1.2" counts as both its ends.
+Two conditions: the cosine of their vectors reaches the encoder's threshold, and nothing in the evidence stands against the
+claim (``rag.claims``: things named, figures with their units, dates, houses, denial, direction). Encoder cosines are not
+calibrated (for E5 unrelated sentences sit near 0.78), so the threshold belongs to the encoder, is fitted on labelled pairs
+(``python -m eval calibrate``) and kept with its name in ``profiles/answering.v1.json``; another encoder's is refused.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from rag.schema import ChunkRecord, Citation, CitedSentence, FloatVector, SentenceRecord
+from rag.claims import compare
+from rag.quantities import LIST_NUMBER
+from rag.schema import PUBLIC, ChunkRecord, Citation, CitedSentence, FloatVector, SentenceRecord
+
+__all__ = ["LIST_NUMBER", "MAX_CITATIONS", "Candidate", "citation_of", "cite", "context_of", "place_of"]
 
 MAX_CITATIONS = 3
-_NUMBER = re.compile(r"(?<![\d.])(\d+(?:,\d{3})*(?:\.\d+)?)")
-# A unit is not the head of another word: EC 2.5 배액, 3 원인, 5 일조.
-_UNIT = re.compile(
-    r"\s*(dS/m|mS/cm|℃|°C|도(?![가-힣])|도(?=[를로가는까이에의보부씩쯤정와])|%|퍼센트|ppm|kg|배(?![액지양수추합관꼽])|"
-    r"일(?![지조사반정부])|회(?![의복전색])|시간|분(?![무지포석화])|원(?![인예칙수액산])"
-    r")"
-)
-_SAME = {"mS/cm": "dS/m", "°C": "℃", "도": "℃", "퍼센트": "%"}
-_RANGE = re.compile(r"(\d)\s*[~∼〜–-]\s*(?=\d)")
-LIST_NUMBER = re.compile(r"^\s*(?:\d{1,2}[.)]|[①-⑳])\s+")
+# Sentences near the claim that are read; the rest are farther than any that was ever right.
+MAX_READ = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,37 +36,6 @@ class Candidate:
     def text(self) -> str:
         """The evidence sentence."""
         return self.chunk.text[self.sentence.start : self.sentence.end]
-
-
-def numbers_of(text: str) -> set[tuple[str, str]]:
-    """(number, unit) pairs of a sentence; unit "" where none follows. A list number at the start does not count.
-
-    In a range the unit of the last number holds for all of them.
-    """
-    body = _RANGE.sub(r"\1~", LIST_NUMBER.sub("", text))
-    found: set[tuple[str, str]] = set()
-    pending: list[str] = []
-    for match in _NUMBER.finditer(body):
-        number = match[1].replace(",", "")
-        if "." in number:
-            number = number.rstrip("0").rstrip(".")
-        pending.append(number)
-        if body[match.end() : match.end() + 1] == "~":
-            continue
-        unit = _UNIT.match(body, match.end())
-        name = _SAME.get(unit[1], unit[1]) if unit else ""
-        found.update((value, name) for value in pending)
-        pending = []
-    return found
-
-
-def numbers_agree(answer: str, evidence: str) -> bool:
-    """Whether every number of ``answer`` stands in ``evidence``; units must match where both name one."""
-    have = numbers_of(evidence)
-    return all(
-        any(number == other and (not unit or not other_unit or unit == other_unit) for other, other_unit in have)
-        for number, unit in numbers_of(answer)
-    )
 
 
 def citation_of(candidate: Candidate, cosine: float, checks: Sequence[str]) -> Citation:
@@ -97,22 +59,44 @@ def place_of(chunk: ChunkRecord) -> str:
     return " · ".join(part for part in (chunk.section, chunk.locator) if part)
 
 
+def context_of(chunk: ChunkRecord) -> str:
+    """What a sentence leaves to its document, one line each: title, headings, crop, and the day of a farm's record.
+
+    The day of a public document is when it was written, not what it is about.
+    """
+    day = "" if chunk.scope_id == PUBLIC else chunk.date
+    return "\n".join(part for part in (chunk.title, chunk.section, chunk.crop, day) if part)
+
+
 def cite(text: str, vector: FloatVector, candidates: Sequence[Candidate], threshold: float) -> CitedSentence:
     """An answer sentence with at most three citations, best first; ties by document and place.
 
-    ``vector`` is the unit vector of ``text``, encoded as a passage; ``threshold`` the encoder's.
+    ``vector`` is the unit vector of ``text``, encoded as a passage; ``threshold`` the encoder's. Without a supporting
+    sentence, the near ones that say otherwise are its conflicts, and the note holds what both say.
     """
     if not candidates:
         return CitedSentence(text=text)
     cosines = np.stack([candidate.vector for candidate in candidates]) @ vector
     order = sorted(
-        range(len(candidates)),
+        (i for i in range(len(candidates)) if cosines[i] >= threshold),
         key=lambda i: (-round(float(cosines[i]), 6), candidates[i].chunk.doc_id, candidates[i].sentence.row),
     )
-    close = [i for i in order if cosines[i] >= threshold]
-    agreeing = [i for i in close if numbers_agree(text, candidates[i].text)]
-    citations = tuple(
-        citation_of(candidates[i], float(cosines[i]), ("유사도", "수치 일치")) for i in agreeing[:MAX_CITATIONS]
-    )
-    note = "수치가 근거와 다릅니다." if close and not agreeing else None
-    return CitedSentence(text=text, citations=citations, note=note)
+    citations: list[Citation] = []
+    conflicts: list[Citation] = []
+    notes: list[str] = []
+    doubt: str | None = None
+    for i in order[:MAX_READ]:
+        verdict = compare(text, candidates[i].text, context_of(candidates[i].chunk))
+        if verdict.outcome == "supported":
+            citations.append(citation_of(candidates[i], float(cosines[i]), ("유사도", *verdict.checks)))
+        elif verdict.outcome == "contradicted" and verdict.note:
+            conflicts.append(citation_of(candidates[i], float(cosines[i]), ("유사도",)))
+            notes.append(verdict.note)
+        doubt = doubt or verdict.note
+        if len(citations) == MAX_CITATIONS:
+            break
+    if citations:
+        return CitedSentence(text=text, citations=tuple(citations))
+    if conflicts:
+        return CitedSentence(text=text, conflicts=tuple(conflicts[:MAX_CITATIONS]), note=notes[0])
+    return CitedSentence(text=text, note=doubt)

@@ -5,7 +5,8 @@ Contract (``tests/answering/test_llm.py`` is its conformance test):
 - The file is opened at first use. A missing or broken file is a ``GenerationError``, and the next call tries again.
 - One generation at a time. Callers get their turn in the order they asked and are told how many are ahead of them.
 - An answer depends on the messages and the settings only: the context is emptied and the sampler reseeded before each
-  generation, so no earlier question changes a later answer. The price is that no prompt prefix is reused.
+  generation, so no earlier question changes a later answer. The price is that no prompt prefix is reused, unless the
+  caller asks for it (``keep_prefix``).
 - Only whole characters come out, and never U+FFFD.
 - Cancel and time-out take effect at the next token, and inside a long prompt at the next ``PROMPT_STEP`` tokens.
 """
@@ -23,10 +24,14 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
+
 from rag.errors import GenerationError
 
 Message = Mapping[str, str]
 Finish = Literal["stop", "length"]
+Logits = npt.NDArray[np.float32]
 
 # Prompt tokens per decode call. Measured with a 0.5B model on 2 cores, 32 costs about a tenth over 256, and a cancel
 # waits for 32 tokens only.
@@ -196,6 +201,12 @@ class _Gguf:
         """What ``generate`` takes as grammar."""
         return None if gbnf is None else self._api.LlamaGrammar.from_string(gbnf, verbose=False)
 
+    @property
+    def rewinds(self) -> bool:
+        """Whether the end of the context can be taken back; a recurrent state cannot."""
+        model = self.llama.model
+        return not (self._api.llama_model_is_recurrent(model) or self._api.llama_model_is_hybrid(model))
+
     def is_end(self, token: int) -> bool:
         """True for every token that ends a turn (a GGUF may name more than its end-of-sequence token)."""
         return bool(self._api.llama_vocab_is_eog(self._vocab, token))
@@ -217,6 +228,7 @@ class LocalModel:
         self._turns = Turns()
         self._opening = threading.Lock()
         self._opened: _Gguf | None = None
+        self._read: list[int] = []  # prompt tokens that stand in the context, decoded in steps of PROMPT_STEP
 
     @property
     def name(self) -> str:
@@ -256,6 +268,9 @@ class LocalModel:
         timeout_s: float,
         on_queue: Callable[[int], None] | None = None,
         on_finish: Callable[[Finish], None] | None = None,
+        on_logits: Callable[[Logits], None] | None = None,
+        seed: int | None = None,
+        keep_prefix: bool = False,
     ) -> Generator[str, None, None]:
         """Generate the next turn, piece by piece, in whole characters.
 
@@ -264,6 +279,9 @@ class LocalModel:
         stream just ends. ``timeout_s`` counts from the start of the turn, so a full queue never shortens an answer.
         ``grammar`` (GBNF) limits what may be said. ``on_finish`` hears "stop" when the model ended its turn, "length"
         when ``max_tokens`` cut it off, and nothing when a stop string, a cancel or an error ended the stream.
+        ``on_logits`` sees the logits over the whole vocabulary before each token is picked, shape (vocabulary,); they
+        are only valid during the call. ``seed`` replaces the model's. ``keep_prefix`` takes over the whole steps of
+        ``PROMPT_STEP`` tokens that this prompt and the one before begin with: the same batches, hence the same answer.
 
         Raises:
             GenerationError: the model cannot be opened, prompt and ``max_tokens`` do not fit the context, time is up,
@@ -285,6 +303,9 @@ class LocalModel:
                 grammar=grammar,
                 stopped=_stop_check(cancel, timeout_s),
                 on_finish=on_finish or (lambda reason: None),
+                on_logits=on_logits,
+                seed=self._seed if seed is None else seed,
+                keep_prefix=keep_prefix,
             )
             with closing(tokens):
                 yield from whole_text(map(self._gguf().piece, tokens), stop)
@@ -298,20 +319,33 @@ class LocalModel:
         grammar: str | None,
         stopped: Callable[[], bool],
         on_finish: Callable[[Finish], None],
+        on_logits: Callable[[Logits], None] | None,
+        seed: int,
+        keep_prefix: bool,
     ) -> Generator[int, None, None]:
-        """The sampling loop, and the place to look at probabilities. ``generate`` samples only when asked for more."""
+        """The sampling loop. ``generate`` samples only when asked for more."""
         gguf = self._gguf()
-        *steps, last = (prompt[at : at + PROMPT_STEP] for at in range(0, len(prompt), PROMPT_STEP))
+        kept = _shared_steps(self._read, prompt) if keep_prefix and gguf.rewinds else 0
+        *steps, last = (prompt[at : at + PROMPT_STEP] for at in range(kept, len(prompt), PROMPT_STEP))
+        self._read = list(prompt[:kept])
         try:
-            gguf.llama.set_seed(self._seed)
+            gguf.llama.set_seed(seed)
             gguf.llama.reset()
+            gguf.llama.n_tokens = kept
             for step in steps:
                 if stopped():
                     return
                 gguf.llama.eval(step)
+                self._read += step
             if stopped():
                 return
-            sampled = gguf.llama.generate(last, temp=temperature, reset=False, grammar=gguf.grammar(grammar))
+            sampled = gguf.llama.generate(
+                last,
+                temp=temperature,
+                reset=False,
+                grammar=gguf.grammar(grammar),
+                logits_processor=None if on_logits is None else [lambda ids, logits: (on_logits(logits), logits)[1]],
+            )
             for number, token in enumerate(sampled, start=1):
                 if gguf.is_end(token):
                     on_finish("stop")
@@ -347,6 +381,13 @@ class LocalModel:
                     self.path, n_ctx=self.n_ctx, n_threads=self._n_threads, n_gpu_layers=self._n_gpu_layers
                 )
             return self._opened
+
+
+def _shared_steps(before: Sequence[int], prompt: Sequence[int]) -> int:
+    """Tokens in the whole steps that both begin with; the last token of ``prompt`` is never among them."""
+    pairs = zip(before, prompt[:-1], strict=False)
+    shared = next((i for i, (old, new) in enumerate(pairs) if old != new), min(len(before), len(prompt) - 1))
+    return shared - shared % PROMPT_STEP
 
 
 def _check_file(path: Path) -> None:

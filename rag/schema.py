@@ -49,6 +49,7 @@ Effort = Literal["low", "medium", "high"]
 Level = Literal["G1", "G2", "G3"]
 Status = Literal["ok", "empty", "failed", "timeout", "skipped"]
 SlotKind = Literal["date", "author", "doc_type", "house", "farm", "crop", "cultivar", "growth_stage", "value", "file"]
+CitationOutcome = Literal["supported", "contradicted", "unsupported"]
 Segment = tuple[str, str, bool, bool]
 
 INTENTS: tuple[str, ...] = ("factual", "procedural", "relational", "comparison", "log_lookup")
@@ -315,8 +316,8 @@ class EffortRule:
 class DocFilter:
     """Document filter, applied before top-k in every channel. Empty fields do not filter.
 
-    A document passes ``periods`` when its date lies in any of them, both ends included, and ``not_after`` when it is
-    not dated later.
+    A document passes ``periods`` when a day that it tells of lies in any of them, both ends included, and ``not_after``
+    when it does not begin later. Chunks whose rows have days of their own pass by those.
     """
 
     periods: tuple[tuple[date, date], ...] = ()
@@ -363,7 +364,10 @@ class PlannedQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrievalPlan:
-    """Everything a channel needs to answer, and nothing it may decide by itself."""
+    """Everything a channel needs to answer, and nothing it may decide by itself.
+
+    ``withheld``: why no word of the question may leave this installation, None where its content words may.
+    """
 
     queries: tuple[PlannedQuery, ...]
     scope: Scope
@@ -374,6 +378,7 @@ class RetrievalPlan:
     walk: Walk
     top_k: int
     timeout_s: float
+    withheld: str | None = None
 
     def __post_init__(self) -> None:
         if not self.queries:
@@ -404,9 +409,26 @@ class GraphPath:
     confidence: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Passage:
+    """A chunk that no scope holds, read for one question (a web page), with what a view knows of a chunk.
+
+    ``tokens`` are those of its headings and then of its sentences, ``vectors`` its sentences' unit vectors, shape
+    (sentences, dim); a sentence's ``row`` is its row there.
+    """
+
+    chunk: ChunkRecord
+    tokens: tuple[str, ...]
+    entities: frozenset[str]
+    sentences: tuple[SentenceRecord, ...]
+    vectors: npt.NDArray[np.float32]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelResult:
     """What a channel gave back. ``status`` tells empty, failed, timed-out and skipped apart; ``share`` is the query's.
+
+    ``passages`` are those of its hits that no scope holds.
 
     Raises:
         ValueError: ranks are not 1…n in order, or a non-ok result carries hits.
@@ -420,6 +442,7 @@ class ChannelResult:
     note: str | None = None
     paths: tuple[GraphPath, ...] = ()
     share: float = 1.0
+    passages: tuple[Passage, ...] = ()
 
     def __post_init__(self) -> None:
         if [hit.rank for hit in self.hits] != list(range(1, len(self.hits) + 1)):
@@ -523,27 +546,48 @@ class Citation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CitedSentence:
-    """An answer sentence. Unsupported sentences are kept and shown as such, never dropped silently."""
+    """An answer sentence. Unsupported sentences are kept and shown as such, never dropped silently.
+
+    ``conflicts`` are evidence sentences that say otherwise; ``note`` then holds what both say.
+
+    Raises:
+        ValueError: a sentence with citations has conflicts too, or conflicts come without a note.
+    """
 
     text: str
     citations: tuple[Citation, ...] = ()
+    conflicts: tuple[Citation, ...] = ()
     note: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.conflicts and (self.citations or not self.note):
+            raise ValueError("a contradicted sentence has no supporting citation and a note with what both say")
 
     @property
     def supported(self) -> bool:
         """True when at least one evidence sentence carries it."""
         return bool(self.citations)
 
+    @property
+    def outcome(self) -> CitationOutcome:
+        """What the citation check found."""
+        return "supported" if self.citations else "contradicted" if self.conflicts else "unsupported"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What the farm office reads. A refusal has no sentences with citations and says what was near."""
+    """What the farm office reads. A refusal has no sentences with citations and says what was near.
+
+    ``lead`` is an opening line made by template: it says what kind of sentences follow, is no claim of its own and no
+    part of ``text``.
+    """
 
     sentences: tuple[CitedSentence, ...]
     refused: bool
     answerer: str
     notes: tuple[str, ...] = ()
     nearby: tuple[str, ...] = ()
+    lead: str = ""
 
     @property
     def text(self) -> str:

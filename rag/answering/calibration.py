@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from rag.errors import ProfileError
+from rag.uncertainty import UncertaintyModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,31 +21,34 @@ class Support:
 
     From the channels: ``vector_gap`` best cosine minus the mean of the first 20; ``agreement`` mean of three: vector and
     BM25 agree on the first document, vector and graph do, share of common documents in the first five of vector and BM25.
-    From the passages handed over: ``concentration`` share of the first five that are of one document; ``terms`` largest
-    share of the question's lexicon terms that one passage with its headings names (0.7 for a question without terms);
-    ``rarest`` largest idf (over 8) of a question word in the first three; ``coverage`` idf-weighted share of the
-    question's words that the first document's passages hold.
-    From the chosen sentences, those with a fitting figure where a quantity is asked: ``cosine`` of the most relevant one,
-    read with its title and headings; ``focus`` largest share of the question's lexicon terms in one of them with its
-    headings; ``missing`` share of the named terms (crop, pest, cultivar …) that no chosen passage names.
-    ``quantity`` 1 when a quantity is asked, ``record`` 1 when the question is about a farm's records; for those also
-    ``record_said``, the largest idf-weighted share of the question's words in one sentence with its headings (records
-    use the asker's words), and ``record_cosine`` = ``cosine`` (both 0 otherwise).
+    From the passages handed over: ``terms`` largest share of the question's lexicon terms that one passage with its
+    headings names (0.7 for a question without terms).
+    From the chosen sentences, those with a fitting figure where a quantity is asked: ``cosine`` of the question with the
+    most relevant one, mean of its own and its passage's; ``said`` largest idf-weighted share of the question's nouns in
+    one of them with its headings; ``unfocused`` share of the lexicon terms that the best of them with its headings leaves
+    out, where a quantity is asked; ``unnamed`` the same for cultivars, materials and growth stages, whatever is asked.
+    From all chosen sentences: ``missing`` share of the named terms (crop, pest, cultivar …) that none of their passages
+    names; ``passage`` largest idf-weighted share of the nouns in one of their passages; ``unsaid_here`` largest idf
+    (over 8) of a noun that none of them says; ``row`` 1 where one is the very record that the question's slots name.
+    ``unknown`` nouns that no document holds (three or more: 1); ``parts`` 1 for a question of several parts, ``quantity``
+    where a quantity is asked, ``record`` where it is about a farm's records.
     """
 
     vector_gap: float
     agreement: float
-    concentration: float
     terms: float
-    rarest: float
-    coverage: float
     cosine: float
-    focus: float
     missing: float
+    said: float
+    passage: float
+    unsaid_here: float
+    unfocused: float
+    unknown: float
+    unnamed: float
+    parts: float
+    row: float
     quantity: float
     record: float
-    record_said: float
-    record_cosine: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,17 +58,19 @@ class RefusalModel:
     bias: float
     vector_gap: float
     agreement: float
-    concentration: float
     terms: float
-    rarest: float
-    coverage: float
     cosine: float
-    focus: float
     missing: float
+    said: float
+    passage: float
+    unsaid_here: float
+    unfocused: float
+    unknown: float
+    unnamed: float
+    parts: float
+    row: float
     quantity: float
     record: float
-    record_said: float
-    record_cosine: float
     threshold: float
 
     def probability(self, support: Support) -> float:
@@ -74,11 +81,12 @@ class RefusalModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """Levels of one encoder."""
+    """Levels of one encoder; ``uncertainty`` by answerer ("extractive", "llm"), for those that were fitted."""
 
     encoder: str
     citation_threshold: float
     refusal: RefusalModel
+    uncertainty: Mapping[str, UncertaintyModel] = field(default_factory=dict)
 
 
 def load_calibration(path: Path, encoder: str) -> Calibration:
@@ -100,6 +108,10 @@ def load_calibration(path: Path, encoder: str) -> Calibration:
             encoder=encoder,
             citation_threshold=float(mine["citation_threshold"]),
             refusal=RefusalModel(**{f.name: float(mine["refusal"][f.name]) for f in fields(RefusalModel)}),
+            uncertainty={
+                answerer: UncertaintyModel(**{f.name: float(fitted[f.name]) for f in fields(UncertaintyModel)})
+                for answerer, fitted in mine.get("uncertainty", {}).items()
+            },
         )
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise ProfileError(

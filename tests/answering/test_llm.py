@@ -14,10 +14,11 @@ from typing import Any
 import llama_cpp
 import pytest
 
-from rag.answering.llm import LlmAnswerer
+from rag.answering.llm import Draft, Hooks, LlmAnswerer, Request, is_korean, long_parts
 from rag.errors import GenerationError
-from rag.llm import LocalModel, Turns, neutralise, render_chat, whole_text
+from rag.llm import LocalModel, Logits, Turns, neutralise, render_chat, whole_text
 from rag.schema import FusedEvidence
+from rag.uncertainty import token_entropy
 from tests.answering.test_prompts import passage
 
 N_CTX = 1024
@@ -338,13 +339,28 @@ def test_a_prompt_beyond_the_context_is_an_error_with_the_numbers(model: LocalMo
 
 @pytest.fixture
 def answerer(model: LocalModel) -> LlmAnswerer:
-    return LlmAnswerer(model, max_tokens=8, timeout_s=120.0)
+    return LlmAnswerer(model, max_tokens=8, long_tokens=16, timeout_s=120.0)
+
+
+@pytest.fixture(autouse=True)
+def _any_language(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The 135M model hardly writes Korean: only the test of that check has it on."""
+    if "only_korean" not in request.node.name:
+        monkeypatch.setattr("rag.answering.llm.is_korean", lambda text: True)
+
+
+def request(question: str = "EC는?", evidence: FusedEvidence = EVIDENCE, **options: Any) -> Request:
+    return Request(**{"question": question, "intent": "factual", "effort": "low", "evidence": evidence, **options})
+
+
+def write(answerer: LlmAnswerer, *args: Any, **hooks: Any) -> str:
+    return answerer.answer(request(*args), Hooks(**hooks)).text
 
 
 def test_the_draft_is_what_was_streamed(answerer: LlmAnswerer) -> None:
     pieces: list[str] = []
     places: list[int] = []
-    draft = answerer.answer_text("EC는?", EVIDENCE, on_token=pieces.append, on_queue=places.append)
+    draft = write(answerer, "EC는?", EVIDENCE, on_token=pieces.append, on_queue=places.append)
     assert draft == "".join(pieces).strip()
     assert draft
     assert places == [0]
@@ -356,15 +372,15 @@ def test_more_evidence_than_the_context_holds_is_budgeted(answerer: LlmAnswerer,
     one_long = FusedEvidence(items=(passage(1, sentence * 200),))
     for evidence in (many, one_long):
         assert model.count_tokens(" ".join(item.chunk.text for item in evidence)) > N_CTX
-    assert answerer.answer_text("EC는?", many)
+    assert write(answerer, "EC는?", many)
     cancelled = threading.Event()
     cancelled.set()  # the prompt is built and checked, the slow part is left out
-    assert answerer.answer_text("EC는?", one_long, cancel=cancelled) == ""
+    assert write(answerer, "EC는?", one_long, cancel=cancelled) == ""
 
 
 def test_a_question_beyond_the_context_is_a_generation_error(answerer: LlmAnswerer) -> None:
     with pytest.raises(GenerationError, match="한도"):
-        answerer.answer_text("배액 EC를 왜 낮추나요? " * 200, EVIDENCE)
+        write(answerer, "배액 EC를 왜 낮추나요? " * 200, EVIDENCE)
 
 
 def test_a_cancelled_draft_is_what_there_was(answerer: LlmAnswerer) -> None:
@@ -375,8 +391,8 @@ def test_a_cancelled_draft_is_what_there_was(answerer: LlmAnswerer) -> None:
         pieces.append(piece)
         cancel.set()
 
-    assert answerer.answer_text("EC는?", EVIDENCE, on_token=stop_at_once, cancel=cancel) == pieces[0].strip()
-    assert answerer.answer_text("EC는?", EVIDENCE, cancel=cancel) == ""
+    assert write(answerer, "EC는?", EVIDENCE, on_token=stop_at_once, cancel=cancel) == pieces[0].strip()
+    assert write(answerer, "EC는?", EVIDENCE, cancel=cancel) == ""
 
 
 def test_a_listener_that_raises_frees_the_model(answerer: LlmAnswerer, model: LocalModel) -> None:
@@ -384,19 +400,98 @@ def test_a_listener_that_raises_frees_the_model(answerer: LlmAnswerer, model: Lo
         raise KeyError(piece)
 
     with pytest.raises(KeyError):
-        answerer.answer_text("EC는?", EVIDENCE, on_token=fail)
+        write(answerer, "EC는?", EVIDENCE, on_token=fail)
     assert generate(model, OTHER)
 
 
 def test_an_empty_answer_is_a_generation_error(answerer: LlmAnswerer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rag.llm.whole_text", lambda pieces, stop: iter(["\n", " "]))
     with pytest.raises(GenerationError, match=r"SmolLM2-135M-Instruct.*빈 답변"):
-        answerer.answer_text("EC는?", EVIDENCE)
+        write(answerer)
 
 
 def test_load_failure_and_time_out_reach_the_caller_as_generation_errors(model: LocalModel, tmp_path: Path) -> None:
-    missing = LlmAnswerer(open_model(tmp_path / "none.gguf"), max_tokens=24, timeout_s=120.0)
+    missing = LlmAnswerer(open_model(tmp_path / "none.gguf"), max_tokens=24, long_tokens=24, timeout_s=120.0)
     with pytest.raises(GenerationError, match=r"none\.gguf"):
-        missing.answer_text("EC는?", EVIDENCE)
+        write(missing)
     with pytest.raises(GenerationError, match="초 안에"):
-        LlmAnswerer(model, max_tokens=24, timeout_s=0.01).answer_text("EC는?", EVIDENCE)
+        write(LlmAnswerer(model, max_tokens=24, long_tokens=24, timeout_s=0.01))
+
+
+def test_entropy_is_read_off_the_whole_distribution_and_changes_nothing(model: LocalModel) -> None:
+    seen: list[tuple[int, float]] = []
+
+    def look(logits: Logits) -> None:
+        seen.append((len(logits), token_entropy(logits)))
+
+    assert generate(model, OTHER, on_logits=look) == generate(model, OTHER)
+    assert {size for size, _ in seen} == {model._gguf().llama.n_vocab()}
+    assert all(0 <= entropy <= 1 for _, entropy in seen)
+    assert len({entropy for _, entropy in seen}) > 5
+
+
+def test_the_draft_s_entropy_is_the_mean_of_its_tokens(answerer: LlmAnswerer, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = iter([0.25, 0.75, 0.5, *[0.5] * 20])
+    monkeypatch.setattr("rag.answering.llm.token_entropy", lambda logits: next(values))
+    assert answerer.answer(request()).entropy == pytest.approx(0.5)
+
+
+def test_the_long_form_writes_on_each_part_from_its_own_evidence(
+    answerer: LlmAnswerer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompts: list[str] = []
+    real = LocalModel.stream
+
+    def stream(self: LocalModel, messages: Any, **options: Any) -> Any:
+        prompts.append(messages[1]["content"])
+        assert options["max_tokens"] == 8  # half of the long form's
+        return real(self, messages, **options)
+
+    monkeypatch.setattr(LocalModel, "stream", stream)
+    first, second = (FusedEvidence(items=(item,)) for item in EVIDENCE)
+    pieces: list[str] = []
+    parts = (("급액은?", first), ("병은?", second))
+    draft = answerer.answer(request(detailed=True, parts=parts), Hooks(on_token=pieces.append))
+    assert ["급액은?" in prompts[0], "잿빛곰팡이병" in prompts[0]] == [True, False]
+    assert ["병은?" in prompts[1], "잿빛곰팡이병" in prompts[1]] == [True, True]
+    assert "자세히" in prompts[0]
+    assert "\n\n" in draft.text
+    assert draft.text.split() == "".join(pieces).split()
+
+
+def test_long_parts_are_the_sub_questions_else_the_documents() -> None:
+    parts = [(str(number), EVIDENCE) for number in range(6)]
+    assert [text for text, _ in long_parts("질문", parts, EVIDENCE, 4)] == ["0", "1", "2", "3"]
+    by_document = long_parts("질문", [], EVIDENCE, 4)
+    titles = list(dict.fromkeys(item.chunk.title for item in EVIDENCE))
+    assert [text for text, _ in by_document] == [f"질문 ({title}에 적힌 것)" for title in titles]
+    assert sum(len(evidence) for _, evidence in by_document) == len(EVIDENCE)
+
+
+@pytest.mark.parametrize(
+    ("effort", "detailed", "expected"), [("low", False, "small"), ("high", False, "large"), ("low", True, "large")]
+)
+def test_hard_questions_and_the_long_form_go_to_the_large_model(
+    monkeypatch: pytest.MonkeyPatch, effort: str, detailed: bool, expected: str
+) -> None:
+    monkeypatch.setattr(LlmAnswerer, "_written", lambda self, model, *rest: f"{model.name} 답")
+    small, large = (open_model(Path(f"{name}.gguf")) for name in ("small", "large"))
+    answerer = LlmAnswerer(small, max_tokens=8, long_tokens=8, timeout_s=1, large=large)
+    draft = answerer.answer(request(effort=effort, detailed=detailed))
+    assert draft == Draft(text=f"{expected} 답", entropy=0.0, model=expected)
+
+
+def test_a_draft_in_another_language_is_an_error_only_korean_is_shown(
+    answerer: LlmAnswerer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rag.llm.whole_text", lambda pieces, stop: iter(["Keep the ", "EC low."]))
+    with pytest.raises(GenerationError, match="한국어가 아닌 답변"):
+        answerer.answer(request())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("급액 EC는 1.2dS/m로 둔다.", True), ("Keep EC at 1.2.", False), ("1.2~1.5", True), ("保持 EC 低 값", False)],
+)
+def test_is_korean(text: str, expected: bool) -> None:
+    assert is_korean(text) is expected

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rag.answering.prompts import NOT_FOUND, SYSTEM, build_messages
+from rag.answering.prompts import LENGTHS, NOT_FOUND, SYSTEM, build_messages
 from rag.errors import GenerationError
 from rag.llm import neutralise
 from rag.schema import ChunkRecord, Evidence, Vote
@@ -31,7 +31,9 @@ def passage(rank: int, text: str, *, title: str = "지침", section: str = "급�
 
 
 def prompt(evidence: list[Evidence], budget: int = 10_000, question: str = QUESTION) -> tuple[str, int]:
-    messages, used = build_messages(question, evidence, budget_tokens=budget, count_tokens=len)
+    messages, used = build_messages(
+        question, evidence, length=LENGTHS["factual"], budget_tokens=budget, count_tokens=len
+    )
     assert [message["role"] for message in messages] == ["system", "user"]
     assert sum(len(message["content"]) for message in messages) <= budget
     return messages[1]["content"], used
@@ -43,7 +45,7 @@ def test_the_whole_prompt_reads_like_this() -> None:
     assert user == (
         "<근거 1> 지침 > 급액\nEC를 낮춘다.\n</근거 1>\n\n"
         "<근거 2> 일지\n물을 늘린다.\n</근거 2>\n\n"
-        "질문: 수확 후기 EC는?"
+        "질문: 수확 후기 EC는?\n(한두 문장으로 답합니다.)"
     )
     assert NOT_FOUND in SYSTEM
 

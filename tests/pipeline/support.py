@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -101,8 +102,29 @@ def finished(process: subprocess.Popen[str], timeout: float = 120) -> tuple[int,
     return process.returncode, out, err
 
 
-def snapshot_files(store: Path, scope: str) -> dict[str, bytes]:
-    """Path → bytes of all files of the snapshot in force."""
+def damageable(store: Path, scope: str) -> dict[str, Path]:
+    """Name → path of the derived files of the snapshot in force: its own and those of its (first) segment.
+
+    Segments that are open in this process are let go: they would be read from memory.
+    """
+    gc.collect()
     base = record_of(store, scope).folder / "snapshots"
     current = base / (base / "CURRENT").read_text()
-    return {str(path.relative_to(base)): path.read_bytes() for path in sorted(current.rglob("*")) if path.is_file()}
+    segment = base / "segments" / json.loads((current / "segments.json").read_text())["segments"][0][0]
+    files = {path.name: path for path in segment.iterdir()}
+    return files | {
+        "segments.json": current / "segments.json",
+        "": current,
+        "CURRENT": base / "CURRENT",
+        "segment": segment,
+    }
+
+
+def snapshot_files(store: Path, scope: str) -> dict[str, bytes]:
+    """Path → bytes of all files of the snapshot in force and of its segments."""
+    base = record_of(store, scope).folder / "snapshots"
+    current = base / (base / "CURRENT").read_text()
+    listed = json.loads((current / "segments.json").read_text())["segments"]
+    folders = [current, *(base / "segments" / name for name, _ in listed)]
+    files = [path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {str(path.relative_to(base)): path.read_bytes() for path in files}

@@ -17,6 +17,7 @@ from rag.assembly import build_pipeline
 from rag.stores.record import ScopeRecord, scopes_on_disk
 from rag.stores.snapshot import open_snapshot
 from tests.pipeline.support import asked, command, copy_store, record_of, settings_for, snapshot_files, stable, take_in
+from tests.stores.support import contents
 
 FARM = "haetsal"
 SEED = 20261201
@@ -58,11 +59,13 @@ def check_snapshot(record: ScopeRecord) -> None:
 
 
 def state(store: Path) -> tuple[object, ...]:
-    """Digest, documents, snapshot files and an answer."""
+    """Digest, documents, what the snapshot holds and an answer."""
+    snapshot = open_snapshot(record_of(store, FARM))
+    assert snapshot is not None
     return (
         record_of(store, FARM).digest(),
         documents_in(store),
-        snapshot_files(store, FARM),
+        contents(snapshot),
         stable(build_pipeline(settings_for(store)).ask(asked(QUESTION, FARM))),
     )
 
@@ -143,7 +146,7 @@ def test_killed_between_record_and_snapshot(small_store: Path, tmp_path: Path, m
     """The record is ahead of the snapshot: readers see the old state, the next run derives the new one."""
     (tmp_path / "new.md").write_text("# 정전 대응\n\n정전되면 비상발전기를 먼저 켠다.\n", encoding="utf-8")
     with monkeypatch.context() as patch:
-        patch.setattr("ingest.__main__.refresh", lambda *args, **options: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr("ingest.service.refresh", lambda *args, **options: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             take_in(small_store, "public", tmp_path / "new.md")
     pipeline = build_pipeline(settings_for(small_store))

@@ -20,6 +20,7 @@ from rag.stores.record import ScopeRecord
 from tests.pipeline.support import (
     asked,
     command,
+    damageable,
     finished,
     record_of,
     set_manifest,
@@ -192,7 +193,18 @@ class TestIndex:
         assert mentions_korean(capsys.readouterr().err)
 
     @pytest.mark.parametrize(
-        "name", ["rows.json", "graph.json", "tokens.json", "vectors_G1.npy", "sentences.npy", "", "CURRENT"]
+        "name",
+        [
+            "rows.json",
+            "graph.json",
+            "tokens.json",
+            "vectors_G1.npy",
+            "sentences.npy",
+            "segments.json",
+            "segment",
+            "",
+            "CURRENT",
+        ],
     )
     @pytest.mark.parametrize("damage", ["missing", "cut", "empty"])
     def test_damaged_snapshot_files(
@@ -200,8 +212,7 @@ class TestIndex:
     ) -> None:
         before = snapshot_files(small_store, "public")
         answer = stable(build_pipeline(settings_for(small_store)).ask(asked(QUESTION)))
-        base = small_store / "public" / "snapshots"
-        path = base / name if name == "CURRENT" else base / (base / "CURRENT").read_text() / name
+        path = damageable(small_store, "public")[name]
         if path.is_dir():
             shutil.rmtree(path)
         elif damage == "missing":
@@ -217,8 +228,7 @@ class TestIndex:
 
     def test_an_ordinary_ingest_repairs_derived_files(self, small_store: Path, tmp_path: Path) -> None:
         before = snapshot_files(small_store, "public")
-        base = small_store / "public" / "snapshots"
-        (base / (base / "CURRENT").read_text() / "rows.json").write_text("{")
+        damageable(small_store, "public")["rows.json"].write_text("{")
         assert take_in(small_store, "public", tmp_path / "sources" / "public") == 0
         assert snapshot_files(small_store, "public") == before
 

@@ -1,0 +1,211 @@
+"""A question as the answerers see it: what it is about, what it asks for, and which passages are about something else."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property
+
+from rag.lexicon import Lexicon
+from rag.query.expand import record_words
+from rag.query.slots import excluded_spans
+from rag.schema import ChunkRecord, FloatVector, PlannedQuery, QueryFeatures
+from rag.stores.view import View
+
+CROP, CULTIVAR, STAGE = "작물", "품종", "생육단계"
+PESTS = frozenset({"병", "바이러스", "해충", "생리장해"})
+# Lexicon types whose absence from a passage makes it the wrong passage.
+HARD_TYPES = frozenset({CROP, CULTIVAR, *PESTS})
+REGISTERED = "농약등록"
+# What is asked for → what the answering figure looks like. The first cue that fits counts.
+_FIGURES: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = tuple(
+    (re.compile(cue), re.compile(figure))
+    for cue, figure in (
+        (r"[가-힣]의\s?얼마|몇\s?분의", r"\d\s*(?:%|퍼센트)|분의\s?\d"),
+        (r"몇\s?장", r"\d\s*(?:장|매)|[한두세네]\s?장"),
+        (r"며칠|몇\s?일", r"\d\s*일|하루|이틀|사흘|주(?:일)?\s?간"),
+        (r"몇\s?(?:도|℃)", r"\d\s*(?:℃|도)"),
+        (r"몇\s?(?:프로|퍼센트|퍼|%)|배액률|비율", r"\d\s*(?:%|퍼센트)|분의|배액률"),
+        (r"몇\s?(?:키로|kg|킬로)", r"\d\s*(?:kg|톤|t)|kg"),
+        (r"몇\s?(?:그램|g(?![a-z]))|무게", r"\d\s*(?:g|kg|mg)(?![a-z])"),
+        (r"몇\s?(?:밀리그램|mg)", r"\d\s*mg"),
+        (r"몇\s?(?:피피엠|ppm)", r"\d\s*ppm"),
+        (r"몇\s?(?:브릭스|brix)|당도", r"\d\s*(?:브릭스|°?Bx|Brix)|브릭스"),
+        (r"몇\s?(?:룩스|럭스|lx|klx)", r"\d\s*만?\s*(?:룩스|럭스|k?lx)"),
+        (r"몇\s?(?:센티|cm)", r"\d\s*(?:cm|센티|m(?![a-z]))"),
+        (r"몇\s?(?:번|회)|횟수", r"\d\s*(?:번|회)|[한두세네]\s?번"),
+        (r"몇\s?(마리|시간|분|대|장|개|주|년|개월|배|평|그루|포기|메시|톤|리터|kPa|mS)", ""),
+        (
+            r"(?:비용|가격|값|시급|임금|보험료|수리비|단가|요금|금액|과태료|벌금)\S*\s.*얼마|얼마.*(?:들|주고|내야)",
+            r"\d\s*[만천억]?\s*원|만원",
+        ),
+        (r"얼마|몇", r"\d"),
+    )
+)
+_DAY_ASKED = re.compile(r"며칠(?:날|에|이|\s?(?:인|이|예))|몇\s?월|언제|날짜|어느\s?날")
+_DETAIL = re.compile(r"자세[하히]|상세[하히]|길게|구체적으로")
+# A day's or dose's figure of a pesticide: not answered without its registration (DESIGN, requirement 5).
+_DOSE = re.compile(
+    r"희석|배수|배액(?!률)|몇\s?배|배로|수확\s?(?:전|며칠|몇)|따기\s?(?:전|며칠)|며칠\s?전|안전사용|몇\s?(?:번|회)|횟수|사용량|살포량|얼마나?\s?(?:타|섞|뿌)"
+)
+_PESTICIDE = re.compile(r"농약|약제|약(?=[은을이도\s?.,]|$)|[가-힣]약(?=[은을이도\s])|살충제|살균제|제초제|훈연제|등록")
+_PRODUCT = re.compile(r"수화제|유제|액제|입제|분제|수용제|훈연제|유탁제|캡슐제|분산성|미탁제|수면전개제")
+# Words that stand in every registration.
+_GENERIC = frozenset(
+    {"희석배수", "사용량", "사용시기", "사용횟수", "안전사용시기", "발생초기", "발병초", "유효기간", "작물명", "등록", "농약"}
+)
+_REGISTRATION = re.compile(
+    r"등록|농약|약제|무슨\s?약|어떤\s?약|약\s?(?:이름|뭐|뭘|추천|있|좀|중)|칠\s?수\s?있는|[가-힣]약\s|올라\s?있는"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A question: text, features, unit vector (None: no encoder), types of its entities.
+
+    ``parts`` are the things asked when they are several; the lexicon types what passages name; nothing later than
+    ``today`` is on file for it.
+    """
+
+    text: str
+    features: QueryFeatures
+    vector: FloatVector | None
+    types: Mapping[str, str]
+    view: View
+    lexicon: Lexicon
+    parts: tuple[PlannedQuery, ...] = ()
+    today: date | None = None
+
+    @property
+    def record(self) -> bool:
+        """Whether the question is about a farm's records."""
+        return self.features.intent == "log_lookup"
+
+    @property
+    def detailed(self) -> bool:
+        """Whether the longer form is asked for ("자세히")."""
+        return _DETAIL.search(self.text) is not None
+
+    @cached_property
+    def weights(self) -> dict[str, float]:
+        """Question word → idf; a word that no document holds weighs most."""
+        unseen = math.log(1 + (len(self.view.levels["G2"].chunk_ids) + 0.5) / 0.5)
+        words = (*self.features.terms, *(record_words(self.features.terms) if self.record else ()))
+        return {token: self.view.idf.get(token, unseen) for token in words if not _DETAIL.search(token)}
+
+    @cached_property
+    def hard_terms(self) -> tuple[str, ...]:
+        """Named terms of the question that a passage must be about; not those it leaves out ("진딧물 말고")."""
+        left_out = [self.text[start:end] for start, end in excluded_spans(self.text)]
+        return tuple(
+            entity
+            for entity in self.features.entities
+            if self.types.get(entity) in HARD_TYPES and not any(entity.removesuffix("류") in span for span in left_out)
+        )
+
+    def named(self, *types: str) -> tuple[str, ...]:
+        """Hard terms of some types."""
+        return tuple(term for term in self.hard_terms if self.types.get(term) in types)
+
+    @cached_property
+    def crops(self) -> frozenset[str]:
+        """Crops that a passage may be on: those asked for and those they are a kind of (여름딸기 → 딸기)."""
+        asked = {*self.named(CROP), *self.features.values("crop")}
+        broader = {crop for crop in self.view.catalogue.crops for name in asked if name.endswith(crop)}
+        return frozenset((*asked, *broader))
+
+    @cached_property
+    def stages(self) -> tuple[str, ...]:
+        """Growth stages of the question."""
+        return tuple(e for e in self.features.entities if self.types.get(e) == STAGE)
+
+    @property
+    def houses(self) -> tuple[str, ...]:
+        """Houses of the question, each once."""
+        return tuple(dict.fromkeys(self.features.values("house")))
+
+    @property
+    def periods(self) -> list[tuple[str, str]]:
+        """First and last day (ISO) of the periods that the question names, each once."""
+        return [(first.isoformat(), last.isoformat()) for first, last in dict.fromkeys(self.features.periods)]
+
+    @cached_property
+    def figure(self) -> re.Pattern[str] | None:
+        """What a figure must look like to answer; None when no quantity is asked for, or a record's day ("며칠에 했어")."""
+        if self.record and _DAY_ASKED.search(self.text):
+            return None
+        return figure_asked(self.text)
+
+    @cached_property
+    def registration(self) -> bool:
+        """Whether the question asks which pesticides are registered or how one is used."""
+        if self.record or not (self.named(*PESTS) or self.products):
+            return False
+        return bool(_REGISTRATION.search(self.text) or self.dose)
+
+    @cached_property
+    def products(self) -> tuple[str, ...]:
+        """Words of the question that stand in registrations, of whatever crop and pest: ingredients, else formulations."""
+        named = {name.lower() for name, kind in self.types.items() if kind in HARD_TYPES}
+        words = [word.lower() for word in self.features.keywords if len(word) > 2 and not word.endswith("다")]
+        words = [w for w in words if w not in _GENERIC and not any(w in name or name in w for name in named)]
+        held = self._registered_words if words else frozenset()
+        found = tuple(word for word in words if word in held)
+        return tuple(word for word in found if not _PRODUCT.search(word)) or found
+
+    @property
+    def _registered_words(self) -> frozenset[str]:
+        """BM25 words of all registrations."""
+        numbers = {n for n, document in enumerate(self.view.documents) if document.kind == REGISTERED}
+        level = self.view.levels["G2"]
+        rows = [row for row, number in enumerate(level.document_of.tolist()) if number in numbers]
+        return frozenset(token.lower() for row in rows for token in self.view.chunk_tokens(level.chunk_ids[row]))
+
+    @cached_property
+    def dose(self) -> bool:
+        """Whether the question asks for a pesticide's dose, pre-harvest interval or number of sprays."""
+        if self.record or not _DOSE.search(self.text):
+            return False
+        return bool(_PRODUCT.search(self.text) or _PESTICIDE.search(self.text) or (self.named(*PESTS) and self.products))
+
+
+def figure_asked(question: str) -> re.Pattern[str] | None:
+    """What a figure must look like to answer: "며칠" → a number of days; None when no quantity is asked for."""
+    for cue, figure in _FIGURES:
+        match = cue.search(question)
+        if match:
+            return figure if figure.pattern else re.compile(rf"\d\s*{match[1]}|[한두세네]\s?{match[1]}")
+    return None
+
+
+def missing_terms(asked: Asked, chunk: ChunkRecord) -> list[str]:
+    """The question's named terms that a passage is not about.
+
+    A passage on no particular crop serves every crop that is on file. "가루이류" is named by any 가루이.
+    """
+    here = asked.view.entities_of(chunk.chunk_id)
+    return [
+        term
+        for term in asked.hard_terms
+        if term not in here
+        and not (not chunk.crop and asked.types[term] == CROP and term in asked.view.catalogue.crops)
+        and not (asked.types[term] == CROP and chunk.crop in asked.crops)
+        and not (term.endswith("류") and any(term[:-1] in entity for entity in here))
+    ]
+
+
+def says(name: str, text: str) -> bool:
+    """Whether a text holds a name; 2동 is not in 12동."""
+    return re.search(rf"(?<!\d){re.escape(name)}", text) is not None
+
+
+def share(weights: Mapping[str, float], tokens: Collection[str]) -> float:
+    """Weight of the words among ``tokens``, as a share of all; 0 without words."""
+    total = math.fsum(weights.values())
+    if total == 0:
+        return 0.0
+    present = set(tokens)
+    return math.fsum(weight for token, weight in weights.items() if token in present) / total

@@ -1,0 +1,252 @@
+"""Choosing sentences: the best of each side and part, what a readable answer needs, then the rest by relevance.
+
+A comparison takes the best sentence of each thing compared first (periods, houses, crops named), a question of several
+parts the best of each part, a list of records the best of each day; a question about a disorder one sentence of each
+asked role (cause, remedy …). Then sentences are taken greedily: one that says nothing new loses REDUNDANCY × its largest
+cosine above cos₀ with those taken. Ties: evidence order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from rag.answering.asked import CROP, PESTS, REGISTERED, Asked, says
+from rag.answering.order import ACTION, CAUSE, DEFINITION, SYMPTOM, role_of
+from rag.answering.rows import cells_of, is_registration
+from rag.answering.sentences import COSINE_ZERO, Scored, lead_of
+from rag.quantities import LIST_NUMBER
+from rag.schema import PUBLIC, ChunkRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long an answer may be: sentences, characters with all that is put before them."""
+
+    sentences: int
+    characters: int
+
+
+NORMAL = Limits(6, 395)
+DETAILED = Limits(14, 1400)
+REDUNDANCY, PER_PART = 0.3, 2
+# A further sentence must come this close to the best one; the second of a part to the first.
+RELATIVE, PART_RELATIVE = 0.5, 0.6
+# Up to so many sentences a further one may be weaker.
+FEW, FEW_RELATIVE = 3, 0.4
+# A day of a list of records is told when its best sentence comes this close to the best of all.
+DAY_RELATIVE = 0.35
+ROLE_RELATIVE = 0.45
+# Almost the same sentence in two documents.
+SAME = 0.965
+_LISTING = re.compile(r"언제언제|쭉|전부|모두|목록|내역|날짜|며칠에|날들|다\s?(?:뽑|보여|알려)|무슨\s?(?:약|일)|뭐\s?했|몇\s?번")
+_LATEST = re.compile(r"남았|남아|마지막|최근|지금|현재|요즘|제일\s?나중")
+_WHICH = re.compile(r"(?:무슨|어떤|뭔)\s?(?:병|바이러스|벌레|해충|장해)|이거\s?(?:뭐|무슨)|뭐(?:죠|예요|임|지)")
+_LEAD_IN = re.compile(r"다음 각 호|다음 각 목|다음과 같|다음의|아래와 같|순서로")
+_LEANS = re.compile(r"^(?:이|그|이런|그런|두|이때|그때|여기)(?: |에서|에는)")
+
+Aspect = Callable[[ChunkRecord, str], bool]
+
+
+def aspects_of(asked: Asked) -> list[Aspect]:
+    """What a question puts side by side: its periods, houses or crops where it names two or more of a kind."""
+    crops = list(dict.fromkeys((*asked.features.values("crop"), *asked.named(CROP))))
+    if len(asked.periods) > 1:
+        return [partial(_dated, first, last) for first, last in asked.periods]
+    if len(asked.houses) > 1:
+        return [partial(_names, house) for house in asked.houses]
+    return [partial(_names, crop) for crop in crops] if len(crops) > 1 else []
+
+
+def _dated(first: str, last: str, chunk: ChunkRecord, text: str) -> bool:
+    return first <= chunk.date <= last
+
+
+def _names(name: str, chunk: ChunkRecord, text: str) -> bool:
+    return says(name, text) or says(name, chunk.title) or chunk.crop == name
+
+
+class Choice:
+    """Sentences chosen so far, within the limits as the answer will read (leads counted)."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.sentences: list[Scored] = []
+        self.limits = limits
+        self._length = 0
+        self._leads: set[str] = set()
+
+    @property
+    def full(self) -> bool:
+        """Whether no sentence can be taken any more."""
+        return len(self.sentences) >= self.limits.sentences
+
+    def take(self, scored: Scored | None) -> bool:
+        """Take a sentence if it is new and fits; the first one always fits."""
+        if scored is None or scored in self.sentences or any(_same(scored, other) for other in self.sentences):
+            return False
+        lead = lead_of(scored.chunk)
+        size = len(scored.text) + 1 + (len(lead) + 2 if lead not in self._leads else 0)
+        if self.sentences and (self.full or self._length + size > self.limits.characters):
+            return False
+        self.sentences.append(scored)
+        self._length += size
+        self._leads.add(lead)
+        return True
+
+
+def _same(one: Scored, other: Scored) -> bool:
+    """Whether two sentences say the same: word for word, or in near the same words about the same source."""
+    if one.text == other.text and lead_of(one.chunk) == lead_of(other.chunk):
+        return True
+    if is_registration(one.candidate.text) or one.chunk.scope_id != PUBLIC:
+        return False
+    return float(one.candidate.vector @ other.candidate.vector) > SAME
+
+
+def choose(asked: Asked, scored: Sequence[Scored], limits: Limits = NORMAL) -> list[Scored]:
+    """The sentences of the answer, best first."""
+    choice = Choice(limits)
+    if not scored:
+        return []
+    if asked.registration or asked.dose:
+        mine = [s for s in scored if registers(asked, s)]
+        if mine:
+            _take_best(choice, mine, RELATIVE)
+            return choice.sentences
+    for aspect in aspects_of(asked):
+        choice.take(_best([s for s in scored if aspect(s.chunk, s.candidate.text)], choice))
+    _take_parts(choice, scored, len(asked.parts))
+    if asked.record and not choice.sentences:
+        _take_days(choice, asked, scored)
+    if not asked.parts:
+        if asks_name(asked):
+            _take_name(choice, asked, scored)
+        if asked.features.intent == "relational":
+            _take_roles(choice, asked, scored)
+    _take_best(choice, scored, RELATIVE)
+    return choice.sentences
+
+
+def registers(asked: Asked, scored: Scored) -> bool:
+    """Whether a sentence is a pesticide's registration for the asked crop and pest, of the named product where one is."""
+    if scored.chunk.kind != REGISTERED or not is_registration(scored.candidate.text):
+        return False
+    here = f"{scored.chunk.title} {scored.candidate.text}"
+    crops, pests = asked.named(CROP), asked.named(*PESTS)
+    if crops and scored.chunk.crop not in crops and not any(says(name, here) for name in crops):
+        return False
+    sheet = f"{scored.chunk.title} {dict(cells_of(scored.candidate.text)).get('병해충', '')}"
+    if pests and not any(name in sheet for name in pests):
+        return False
+    product = any(word in here.lower() for word in asked.products)
+    return product if asked.products else bool(pests)
+
+
+def _best(scored: Sequence[Scored], choice: Choice) -> Scored | None:
+    left = [s for s in scored if s not in choice.sentences]
+    return max(left, key=lambda s: (s.relevance, -s.number), default=None)
+
+
+def _take_parts(choice: Choice, scored: Sequence[Scored], n_parts: int) -> None:
+    """In turns the best sentences of each part, with what they lean on."""
+    ranked = [sorted(scored, key=lambda s: (-s.parts[p], s.number)) for p in range(n_parts)]
+    for turn in range(PER_PART):
+        for part, ordered in enumerate(ranked):
+            fresh = [s for s in ordered if s not in choice.sentences]
+            if fresh and (turn == 0 or fresh[0].parts[part] >= PART_RELATIVE * ordered[0].parts[part]):
+                choice.take(fresh[0])
+
+
+def _take_days(choice: Choice, asked: Asked, scored: Sequence[Scored]) -> None:
+    """A list of records: the best sentence of each day; where the present state is asked for, latest days first."""
+    listing, latest = _LISTING.search(asked.text), _LATEST.search(asked.text)
+    if not listing and not latest:
+        return
+    best: dict[str, Scored] = {}
+    for s in scored:
+        if s.chunk.date and (s.chunk.doc_id not in best or s.relevance > best[s.chunk.doc_id].relevance):
+            best[s.chunk.doc_id] = s
+    top = max((s.relevance for s in best.values()), default=0.0)
+    days = [s for s in best.values() if s.relevance >= DAY_RELATIVE * top]
+    for s in sorted(days, key=lambda s: (s.chunk.date, -s.number), reverse=bool(latest)):
+        choice.take(s)
+
+
+def asks_name(asked: Asked) -> bool:
+    """Whether symptoms are described and the disease or pest behind them is asked for."""
+    if asked.record or asked.named(*PESTS):
+        return False
+    return _WHICH.search(asked.text) is not None or asked.features.intent == "relational"
+
+
+def _take_name(choice: Choice, asked: Asked, scored: Sequence[Scored]) -> None:
+    """The best sentence, and the best of its document that names a disease or pest of the document's headings."""
+    first = _best(scored, choice)
+    if first is None:
+        return
+    names = {e for e in asked.view.entities_of(first.chunk.chunk_id) if asked.lexicon.type_of(e) in PESTS}
+    headed = {name for name in names if name in first.chunk.title.replace(" ", "")}
+    mine = [s for s in scored if s.chunk.doc_id == first.chunk.doc_id]
+    choice.take(first)
+    if not any(headed & set(s.candidate.sentence.tokens) for s in choice.sentences):
+        choice.take(_best([s for s in mine if headed & set(s.candidate.sentence.tokens)], choice))
+
+
+def _take_roles(choice: Choice, asked: Asked, scored: Sequence[Scored]) -> None:
+    """The best sentence, then the best of its document for each role that the question asks for and the answer lacks."""
+    first = _best(scored, choice)
+    if first is None:
+        return
+    choice.take(first)
+    mine = [s for s in scored if s.chunk.doc_id == first.chunk.doc_id]
+    for role in wanted_roles(asked.text):
+        if any(role_of(s.candidate.text) == role for s in choice.sentences):
+            continue
+        best = _best([s for s in mine if role_of(s.candidate.text) == role], choice)
+        if best is not None and best.relevance >= ROLE_RELATIVE * first.relevance:
+            choice.take(best)
+
+
+def wanted_roles(question: str) -> tuple[str, ...]:
+    """What a question about a disorder wants told: what it is, why it comes, what to do; a cause is told with its remedy."""
+    if re.search(r"무슨\s?(?:병|바이러스|벌레)|뭔\s?병|어떤\s?병|증상|이거\s?뭐|뭐(?:죠|예요|지)", question):
+        return (SYMPTOM, CAUSE, ACTION)
+    if re.search(r"왜|원인|이유|까닭|때문|탓|그런가|그런\s?건", question):
+        return (CAUSE, ACTION)
+    if re.search(r"뭐야|뭔가요|란\s?게|이란|무엇", question):
+        return (DEFINITION, CAUSE, ACTION)
+    return (ACTION, CAUSE)
+
+
+def _take_best(choice: Choice, scored: Sequence[Scored], relative: float) -> None:
+    """Greedily by relevance less redundancy; each with the sentence that it leans on or that governs it."""
+    left = [s for s in scored if s not in choice.sentences]
+    best = max((s.relevance for s in scored), default=0.0)
+    while left and not choice.full:
+        values = [s.relevance - REDUNDANCY * _overlap(s, choice.sentences) for s in left]
+        index = max(range(len(left)), key=lambda i: (values[i], -left[i].number))
+        least = FEW_RELATIVE if len(choice.sentences) < FEW else relative
+        if choice.sentences and values[index] < least * best:
+            break
+        one = left.pop(index)
+        if choice.take(one):
+            choice.take(_needed(one, scored))
+
+
+def _needed(one: Scored, scored: Sequence[Scored]) -> Scored | None:
+    """The sentence without which one is not understood: the lead-in of a list item, what "이 …" points back to."""
+    before = [s for s in scored if s.chunk.doc_id == one.chunk.doc_id and s.number < one.number]
+    if LIST_NUMBER.match(one.candidate.text) or not re.search(r"[다요음함]\.?(?:\s?<[^>]*>)?$", one.candidate.text):
+        return next((s for s in reversed(before) if _LEAD_IN.search(s.candidate.text)), None)
+    if _LEANS.match(one.candidate.text) and before and before[-1].number == one.number - 1:
+        return before[-1]
+    return None
+
+
+def _overlap(scored: Scored, chosen: Sequence[Scored]) -> float:
+    if not chosen:
+        return 0.0
+    nearest = max(float(scored.candidate.vector @ other.candidate.vector) for other in chosen)
+    return max(0.0, (nearest - COSINE_ZERO) / (1 - COSINE_ZERO))

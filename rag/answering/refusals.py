@@ -1,0 +1,77 @@
+"""Refusals: by rule where a pesticide figure has no registration to stand on, and what was found near."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+
+from rag.answering.asked import Asked
+from rag.answering.choice import registers
+from rag.answering.sentences import Scored
+from rag.schema import Answer, CitedSentence, Evidence
+from rag.stores.segments import DocumentFacts
+
+NOT_FOUND = "문서에서 찾지 못했습니다."
+N_NEARBY = 3
+NO_REGISTRATION = (
+    "작물과 병해충(또는 약제)이 모두 맞는 등록 자료가 없어 배수·수확 전 일수·횟수를 답하지 않습니다. "
+    "농약안전정보시스템(psis.rda.go.kr)에서 확인하세요."
+)
+
+
+def refusal(
+    items: Sequence[Evidence], answerer: str, *, note: str | None = None, asked: Asked | None = None
+) -> Answer:
+    """A refusal that names what was near: titles with date, house and crop; the nearest by date where one was asked."""
+    documents = _documents(items) if asked is None else _nearest(items, asked)
+    nearby = tuple(dict.fromkeys(documents))[:N_NEARBY]
+    sentence = CitedSentence(text=NOT_FOUND)
+    return Answer(sentences=(sentence,), refused=True, answerer=answerer, nearby=nearby, notes=(note,) if note else ())
+
+
+def _documents(items: Sequence[Evidence]) -> list[str]:
+    return [item.chunk.title for item in items]
+
+
+def _nearest(items: Sequence[Evidence], asked: Asked) -> list[str]:
+    """The passages' documents; asked for a date, the farm's documents of their kinds and houses that lie nearest to it."""
+    ids = list(dict.fromkeys(item.chunk.doc_id for item in items))
+    facts = {document.doc_id: document for document in asked.view.documents}
+    found = [facts[doc_id] for doc_id in ids if doc_id in facts]
+    periods = asked.features.periods
+    if asked.record and periods:
+        kinds = {document.kind for document in found[:N_NEARBY]}
+        scopes = {document.scope_id for document in found}
+        houses = set(asked.houses)
+        there = [
+            d
+            for d in asked.view.documents
+            if d.days is not None and d.kind in kinds and d.scope_id in scopes and (not houses or houses & set(d.houses))
+        ]
+        found = sorted(there or found, key=lambda d: (_distance(d.days, periods), d.doc_id))
+    return [_described(document) for document in found]
+
+
+def _distance(days: tuple[date, date] | None, periods: Sequence[tuple[date, date]]) -> int:
+    """Days between those of a document and the nearest period; a document without a date lies farthest."""
+    if days is None:
+        return 10**6
+    return min(max((first - days[1]).days, (days[0] - last).days, 0) for first, last in periods)
+
+
+def _described(document: DocumentFacts) -> str:
+    why = [
+        "" if document.days is None or document.days[0].isoformat() in document.title else document.days[0].isoformat(),
+        ", ".join(document.houses) if len(document.houses) < N_NEARBY else "",
+        "" if not document.crop or document.crop in document.title else document.crop,
+    ]
+    told = " · ".join(part for part in why if part)
+    return f"{document.title} ({told})" if told else document.title
+
+
+def lacks_registration(asked: Asked, chosen: Sequence[Scored]) -> bool:
+    """Whether a pesticide's use is asked for and no chosen registration names the asked crop and pest or product.
+
+    Which pesticides are registered is asked of registrations too: without one for that crop and pest there is none.
+    """
+    return (asked.dose or asked.registration) and not any(registers(asked, s) for s in chosen)

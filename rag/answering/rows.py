@@ -1,0 +1,115 @@
+"""Table rows: "이름: 값, 이름: 값" cells said by the cells that are asked for, and pesticide registrations said short."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from rag.schema import ChunkRecord
+
+_CELL_BREAK = re.compile(r", (?=[^,:]{1,20}: )")
+_UNIT_OF = re.compile(r"\(([^()]{1,6})\)$")
+_ROW_CELLS = 3
+_EMPTY = frozenset({"", "-", "–", "—", "결측", "없음", "미상"})
+_ROW_NAMES = frozenset(
+    {"동", "작목", "연월", "기간", "주차", "구분", "품종", "생육단계", "품목", "상표", "병해충", "항목"}
+)
+# What a registration row must say, whatever is asked: the dose, and when and how often it may be used.
+_USE = frozenset({"희석배수", "사용량", "안전사용시기", "사용횟수"})
+_REGISTERED_NAMES = frozenset({"품목", "상표"})
+# Of "…제(상표 심볼, (주)동방아그로): 희석배수 2000배, …, 3회 이내, 등록 유효기간 …" what a reader needs.
+_LISTED = re.compile(r"(?P<name>.+?\(상표 [^,()]+)(?:, (?:[^()]|\([^()]*\))*)?\): (?P<use>.+)$")
+_ADMINISTRATION = re.compile(r",? ?등록 유효기간 [^,(]*|\.? ?\(등록 작물명:[^)]*\)+|\.$")
+MONTHLY_KINDS = frozenset({"수확기록", "급액배액요약", "센서요약"})
+# Words that a monthly table is asked by, beside its column names, and the column that answers them.
+TOPICS = {
+    "수확기록": re.compile(r"수확|땄|딴|따[서낸]|거둔|거뒀|출하|물량|나왔|나온|생산"),
+    "급액배액요약": re.compile(r"급액|배액|이씨|EC|피에이치|pH|양액", re.I),
+    "센서요약": re.compile(r"온도|습도|기온|추[웠운]|더[웠운]|몇\s?도|이산화탄소|CO2|일사|광량", re.I),
+}
+_COLUMNS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"추[웠운]|최저|떨어[졌진]|내려[갔간]"), "최저"),
+    (re.compile(r"더[웠운]|최고|올라[갔간]"), "최고"),
+    (re.compile(r"땄|딴|거둔|거뒀|물량|수확량|총|모두|합쳐|합계|다\s?해서|나왔|키로|킬로|kg"), "합계"),
+)
+
+
+def cells_of(sentence: str) -> list[tuple[str, str]]:
+    """(name, value) of a table row's cells; empty for anything that is no row (three cells or more)."""
+    cells = [cell.partition(": ") for cell in _CELL_BREAK.split(sentence)]
+    if len(cells) < _ROW_CELLS or not all(colon for _, colon, _ in cells):
+        return []
+    return [(name, value) for name, _, value in cells]
+
+
+def spoken_row(sentence: str, keywords: Sequence[str]) -> str:
+    """A table row as an answer says it: the cells that name the row and those the question asks for, units at values.
+
+    "동: 3동, 작목: 딸기, 주간 평균온도(℃): 21.8, 야간 평균온도(℃): 7.0" asked for 야간 → "동: 3동, 작목: 딸기, 야간
+    평균온도: 7.0℃". Anything that is no row, or of which no cell is asked for, stays as it is.
+    """
+    cells = cells_of(sentence)
+    names = [i == 0 or name in _ROW_NAMES for i, (name, _) in enumerate(cells)]
+    asked = [0 if naming else asked_for(name, keywords) for naming, (name, _) in zip(names, cells, strict=True)]
+    best = max(asked, default=0)
+    if not best:
+        return sentence
+    return ", ".join(
+        _with_unit(name, value)
+        for naming, score, (name, value) in zip(names, asked, cells, strict=True)
+        if naming or score == best
+    )
+
+
+def spoken_registration(sentence: str) -> str:
+    """A pesticide registration without maker and period of validity; the words that are left stand as they do there.
+
+    "클로티아니딘 입상수용제(상표 심볼, (주)동방아그로): 희석배수 2000배, 수확 3일 전까지, 3회 이내, 등록 유효기간
+    2032-03-21." → "클로티아니딘 입상수용제(상표 심볼): 희석배수 2000배, 수확 3일 전까지, 3회 이내".
+    """
+    listed = _LISTED.match(sentence)
+    if listed:
+        return f"{listed['name']}): {_ADMINISTRATION.sub('', listed['use'])}".rstrip(" .,")
+    cells = dict(cells_of(sentence))
+    if not cells.keys() >= _REGISTERED_NAMES:
+        return sentence
+    use = ", ".join(f"{name} {value}" for name, value in cells.items() if name in _USE and value not in ("", "-"))
+    when = f", {cells['사용시기']}" if cells.get("사용시기", "-") not in ("", "-") else ""
+    return f"{cells['품목']}(상표 {cells['상표']}): {use}{when}"
+
+
+def lacks_value(sentence: str, keywords: Sequence[str]) -> bool:
+    """Whether a table row has nothing in the cells that are asked for ("당도(브릭스): -")."""
+    asked = [value for name, value in cells_of(sentence) if name not in _ROW_NAMES and asked_for(name, keywords)]
+    return bool(asked) and all(value.strip() in _EMPTY for value in asked)
+
+
+def is_registration(sentence: str) -> bool:
+    """Whether a sentence is one pesticide's registration."""
+    return bool(_LISTED.match(sentence)) or dict(cells_of(sentence)).keys() >= _REGISTERED_NAMES
+
+
+def asked_for(name: str, keywords: Sequence[str]) -> int:
+    """How many question words a column name holds; a one-letter word must be the whole name (특, 상)."""
+    bare = _UNIT_OF.sub("", name).strip().lower()
+    return sum(word == bare or (len(word) > 1 and word in bare) for word in keywords)
+
+
+def column_words(question: str) -> tuple[str, ...]:
+    """Column words of monthly tables that a question means without saying them: "제일 추웠을 때" → 최저."""
+    return tuple(column for cue, column in _COLUMNS if cue.search(question))
+
+
+def month_row(chunk: ChunkRecord, sentence: str, question: str, keywords: Sequence[str]) -> bool:
+    """Whether a sentence is the row of a whole month, in a table of the question's topic, with an asked column."""
+    topic = TOPICS.get(chunk.kind)
+    if topic is None or "주차: " in sentence or not topic.search(question):
+        return False
+    return any(asked_for(name, keywords) for name, _ in cells_of(sentence))
+
+
+def _with_unit(name: str, value: str) -> str:
+    unit = _UNIT_OF.search(name)
+    if unit and value and value[-1].isdigit():
+        return f"{_UNIT_OF.sub('', name).strip()}: {value}{unit[1]}"
+    return f"{name}: {value}"

@@ -1,0 +1,364 @@
+"""Evidence sentences with their relevance to a question.
+
+Relevance of sentence s in passage c for question (or part of a question) q::
+
+    said = COS·(cos(q, s) − cos₀)/SCALE + LEX·lex(q, s)
+    rel = said + NEAR·(said of the better neighbour of s in c) + CTX·lex(q, c)
+          + PLACE/(1 + place of c) − MISS·missing(q, c) − OTHER·[s names another pest or stage than q]
+          − HOUSE·[q names houses and neither s nor its document one of them] + MONTH·[s is the asked month's row]
+          + FIGURE·[a quantity is asked and s has a figure in its unit] + REGISTRATION·[a pesticide is asked and s is one] + PRODUCT·[… that q names]
+
+lex is the idf-weighted share of the question's words found in the sentence (or in the passage with its headings);
+missing is the share of the question's named terms that the passage does not name. Left out altogether: sentences on
+another crop, cultivar or house than asked, and lines that only describe their document. The constants were chosen on
+the tune parts of the farm set (``python -m eval farm --split tune``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from rag.answering.asked import (
+    CROP,
+    CULTIVAR,
+    PESTS,
+    REGISTERED,
+    STAGE,
+    Asked,
+    figure_asked,
+    missing_terms,
+    says,
+    share,
+)
+from rag.answering.rows import (
+    MONTHLY_KINDS,
+    TOPICS,
+    column_words,
+    is_registration,
+    lacks_value,
+    month_row,
+    spoken_registration,
+    spoken_row,
+)
+from rag.citations import Candidate
+from rag.quantities import LIST_NUMBER
+from rag.schema import PUBLIC, ChunkRecord, Evidence, FloatVector, PlannedQuery
+from rag.stores.view import View
+
+# E5 cosines of unrelated pairs lie near 0.78, of relevant ones up to 0.92.
+COSINE_ZERO, COSINE_SCALE = 0.80, 0.10
+COS, LEX, NEAR, CTX, PLACE, MISS = 0.5, 1.0, 0.15, 0.3, 0.6, 0.2
+OTHER, HOUSE, MONTH, FIGURE, REGISTRATION, PRODUCT = 0.4, 0.4, 0.8, 0.4, 1.0, 0.6
+# A part's own passages count less by their place, which the whole question decided.
+PART_COS, PART_PLACE = 1.2, 0.2
+_FIELD = re.compile(r"[가-힣A-Za-z() ]{1,14}: ?\S")
+_LABEL = re.compile(
+    r"합성 자료\(|자료 기준일:|작성일:|(?:작성자|기록자|보고자): ?\S{1,10}$|등록은 바뀔 수 있으므로|이 문서는 기준일의|원문: ?http|"
+    r"등록 행은 모두|여기 적은 등록|적용 전에 현행|수록 기준:|비고: 합성 자료"
+)
+# A sentence about the document itself: its subject is the document, its predicate what documents do.
+_ABOUT_ITSELF = re.compile(
+    r"^(?:이|본|아래|다음|위)\s?(?:자료|글|문서|표|그림|내용)[은는이가].*(?:다룬다|설명한다|소개한다|정리한다|정리한 것이다|담았다|보여\s?준다|이다)\.?$"
+    r"|^자료에 따라 (?:서로 )?다르다\.?$|^(?:다음|아래)과? 같다\.?$|다음 일을 마친다\.?$|다음과 같(?:다|이 (?:맞춘다|한다))\.?$"
+)
+_HOUSE = re.compile(r"(?<!\d)\d{1,2}동(?![가-힣]*(?:안|기))")
+_SPRAYING_ASKED = re.compile(r"약[을은]?\s?\S*(?:치|친|쳤|뿌)|(?:친|칠|뿌린|쓴)\s?약|뭐\s?(?:뿌렸|쳤)|방제|살포|무슨\s?약")
+_PESTICIDE_ASKED = re.compile(r"약|방제|살포|뿌[려리릴]")
+_SPRAYED = re.compile(r"살포|관주|훈증|훈연|연무|희석|\d배액|뿌렸")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scored:
+    """An evidence sentence: place of its passage, cosine with the question, relevance to it and to each of its parts.
+
+    ``text`` is how the answer says it; ``number`` its place among all evidence sentences in reading order; ``exact``:
+    it is the record that the question's slots name (the month's row with the asked column, a spraying of the period).
+    """
+
+    candidate: Candidate
+    place: int
+    cosine: float
+    relevance: float
+    text: str
+    number: int = 0
+    parts: tuple[float, ...] = ()
+    exact: bool = False
+
+    @property
+    def chunk(self) -> ChunkRecord:
+        """The passage."""
+        return self.candidate.chunk
+
+
+def passages_of(asked: Asked, items: Sequence[Evidence]) -> list[tuple[int, ChunkRecord]]:
+    """(place, passage): those handed over, then the others of the first document and of monthly tables among them.
+
+    For a pesticide question also the registration sheets of the asked crop and pest, as near as the first passage.
+    """
+    found = {item.chunk.chunk_id: (place, item.chunk) for place, item in enumerate(items)}
+    whole: dict[str, int] = {}
+    for place, item in enumerate(items):
+        if place == 0 or item.chunk.kind in MONTHLY_KINDS:
+            whole.setdefault(item.chunk.doc_id, place)
+    whole |= {doc_id: 0 for doc_id in (*_sheets(asked), *_tables(asked)) if items and doc_id not in whole}
+    level = asked.view.levels[items[0].chunk.level] if items else None
+    if level is not None and whole:
+        numbers = [n for n, document in enumerate(asked.view.documents) if document.doc_id in whole]
+        rows = np.flatnonzero(np.isin(level.document_of, numbers)).tolist()
+        others = asked.view.chunks([(level.scope_of[row], level.chunk_ids[row]) for row in rows])
+        for chunk in others.values():
+            found.setdefault(chunk.chunk_id, (whole[chunk.doc_id] + 1, chunk))
+    first: dict[str, int] = {}
+    for place, chunk in found.values():
+        first[chunk.doc_id] = min(place, first.get(chunk.doc_id, place))
+    return sorted(found.values(), key=lambda pair: (first[pair[1].doc_id], pair[1].doc_id, pair[1].ordinal))
+
+
+def _sheets(asked: Asked) -> Iterator[str]:
+    """Registration sheets whose titles name an asked crop and an asked pest."""
+    if not asked.registration:
+        return
+    pests = asked.named(*PESTS)
+    for document in asked.view.documents:
+        if document.kind == REGISTERED and document.crop in asked.crops and any(p in document.title for p in pests):
+            yield document.doc_id
+
+
+def _tables(asked: Asked) -> Iterator[str]:
+    """Monthly tables of the question's topic for the months that it names."""
+    periods = [(first, last) for first, last in asked.features.periods if first != last]
+    if not asked.record or not periods:
+        return
+    for document in asked.view.documents:
+        topic, days = TOPICS.get(document.kind), document.days
+        if topic is None or days is None or not topic.search(asked.text) or (asked.today and days[0] > asked.today):
+            continue
+        if any(first <= days[1] and days[0] <= last for first, last in periods):
+            yield document.doc_id
+
+
+def candidates_of(view: View, items: Sequence[Evidence]) -> list[tuple[int, Candidate]]:
+    """(place of the passage, sentence) of all evidence sentences that say more than what their document is."""
+    return _sentences(view, [(place, item.chunk) for place, item in enumerate(items)])
+
+
+def _sentences(view: View, chunks: Sequence[tuple[int, ChunkRecord]]) -> list[tuple[int, Candidate]]:
+    found: list[tuple[int, Candidate]] = []
+    for place, chunk in chunks:
+        records, vectors = view.sentences(chunk.chunk_id)
+        found += [(place, one) for one in _joined([Candidate(chunk, r, v) for r, v in zip(records, vectors, strict=True)])]
+    return [(place, candidate) for place, candidate in found if not is_label(candidate.text, candidate.chunk.title)]
+
+
+def _joined(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The sentences of a passage, those that were cut inside a word ("아족시스트로빈.헥사코나졸") put together."""
+    whole: list[Candidate] = []
+    for one in candidates:
+        last = whole[-1] if whole else None
+        if last is not None and last.sentence.end == one.sentence.start and last.text.endswith("."):
+            sentence = replace(
+                last.sentence, end=one.sentence.end, tokens=(*last.sentence.tokens, *one.sentence.tokens)
+            )
+            vector = last.vector + one.vector
+            whole[-1] = Candidate(one.chunk, sentence, (vector / np.linalg.norm(vector)).astype(np.float32))
+        else:
+            whole.append(one)
+    return whole
+
+
+def is_label(sentence: str, title: str) -> bool:
+    """Whether a line only describes its document (title, date, author, kind, origin) and so answers nothing."""
+    if sentence == title:
+        return True
+    parts = sentence.split(" · ")
+    fields = len(parts) > 1 and all(_FIELD.match(part) for part in parts)
+    return fields or bool(_LABEL.match(sentence) or _ABOUT_ITSELF.search(sentence))
+
+
+class Ranker:
+    """Scores the evidence sentences of one question."""
+
+    def __init__(self, asked: Asked, items: Sequence[Evidence]) -> None:
+        self.asked = asked
+        pairs = _sentences(asked.view, passages_of(asked, items))
+        self._sprayed = asked.record and _SPRAYING_ASKED.search(asked.text) is not None
+        self._pesticide = asked.registration or asked.dose or _PESTICIDE_ASKED.search(asked.text) is not None
+        self._pairs = [(place, one) for place, one in pairs if self._fits(one)]
+        self._columns = (*asked.features.terms, *(column_words(asked.text) if asked.record else ()))
+
+    @cached_property
+    def _passages(self) -> dict[str, tuple[str, ...]]:
+        """BM25 words of the passages with their headings; of a farm record those of all its passages at hand."""
+        chunks = {candidate.chunk.chunk_id: candidate.chunk for _, candidate in self._pairs}
+        words = {chunk_id: self.asked.view.chunk_tokens(chunk_id) for chunk_id in chunks}
+        if not self.asked.record:
+            return words
+        whole: dict[str, tuple[str, ...]] = {}
+        for chunk_id, chunk in chunks.items():
+            whole[chunk.doc_id] = (*whole.get(chunk.doc_id, ()), *words[chunk_id])
+        return {chunk_id: whole[chunk.doc_id] for chunk_id, chunk in chunks.items()}
+
+    @cached_property
+    def _matches(self) -> list[float]:
+        """What named terms and slots add to each sentence's relevance, or take off it."""
+        n_terms = max(1, len(self.asked.hard_terms))
+        chunks = {candidate.chunk.chunk_id: candidate.chunk for _, candidate in self._pairs}
+        missing = {chunk_id: len(missing_terms(self.asked, chunk)) / n_terms for chunk_id, chunk in chunks.items()}
+        return [self._match(one) - MISS * missing[one.chunk.chunk_id] for _, one in self._pairs]
+
+    @cached_property
+    def _houses_of(self) -> dict[str, tuple[str, ...]]:
+        return {document.doc_id: document.houses for document in self.asked.view.documents if document.houses}
+
+    def _fits(self, candidate: Candidate) -> bool:
+        """Whether a sentence is on the asked crop, cultivar, house; about a spraying where sprayings are asked for."""
+        asked, chunk, text = self.asked, candidate.chunk, candidate.text
+        if lacks_value(text, asked.features.terms) or (is_registration(text) and not self._pesticide):
+            return False
+        if asked.record and asked.houses:
+            named = set(_HOUSE.findall(text))
+            if named and not any(says(house, text) for house in asked.houses):
+                return False
+        if self._sprayed and not _SPRAYED.search(text):
+            return False
+        crops = self._names(candidate, CROP) & asked.view.catalogue.crops
+        if asked.crops and not self._on_crop(chunk, crops):
+            return False
+        cultivars, wanted = self._names(candidate, CULTIVAR), set(asked.named(CULTIVAR))
+        return not (wanted and cultivars and not cultivars & wanted)
+
+    def _on_crop(self, chunk: ChunkRecord, named: set[str]) -> bool:
+        crops = self.asked.crops
+        if named & crops:
+            return True
+        return not named and (not chunk.crop or chunk.crop in crops)
+
+    def _names(self, candidate: Candidate, *types: str) -> set[str]:
+        return {token for token in candidate.sentence.tokens if self.asked.lexicon.type_of(token) in types}
+
+    def scored(self) -> list[Scored]:
+        """All fitting evidence sentences with their relevance, in evidence order."""
+        if not self._pairs:
+            return []
+        whole = self._relevances(self.asked.vector, self.asked.weights, self.asked.figure, COS, PLACE)
+        parts = [self._part(part) for part in self.asked.parts]
+        cosines = self._cosines(self.asked.vector)
+        return [
+            Scored(
+                candidate,
+                place,
+                float(cosines[i]),
+                whole[i],
+                self._said(candidate),
+                i,
+                tuple(values[i] for values in parts),
+                self._is_record(candidate),
+            )
+            for i, (place, candidate) in enumerate(self._pairs)
+        ]
+
+    def _is_record(self, candidate: Candidate) -> bool:
+        if not self.asked.periods or self._houseless(candidate):
+            return False
+        return bool(self._sprayed) or month_row(candidate.chunk, candidate.text, self.asked.text, self._columns)
+
+    def _said(self, candidate: Candidate) -> str:
+        text = LIST_NUMBER.sub("", candidate.text.strip()).removeprefix("- ")
+        return spoken_registration(text) if is_registration(text) else spoken_row(text, self._columns)
+
+    def _part(self, part: PlannedQuery) -> list[float]:
+        weights = {token: self.asked.weights.get(token, 1.0) for token in part.tokens}
+        return self._relevances(part.vector, weights, figure_asked(part.text), PART_COS, PART_PLACE)
+
+    def _relevances(
+        self,
+        vector: FloatVector | None,
+        weights: Mapping[str, float],
+        figure: re.Pattern[str] | None,
+        cos: float,
+        place_weight: float,
+    ) -> list[float]:
+        asked = self.asked
+        contexts = {chunk_id: share(weights, tokens) for chunk_id, tokens in self._passages.items()}
+        cosines = self._cosines(vector)
+        found: list[float] = []
+        said = [
+            cos * (float(cosines[i]) - COSINE_ZERO) / COSINE_SCALE + LEX * share(weights, candidate.sentence.tokens)
+            for i, (_, candidate) in enumerate(self._pairs)
+        ]
+        for i, (place, candidate) in enumerate(self._pairs):
+            chunk_id = candidate.chunk.chunk_id
+            found.append(
+                said[i]
+                + NEAR * self._beside(i, said)
+                + CTX * contexts[chunk_id]
+                + place_weight / (1 + place)
+                + self._matches[i]
+                + FIGURE * (figure is not None and bool(figure.search(candidate.text)))
+            )
+        return found
+
+    def _beside(self, index: int, said: Sequence[float]) -> float:
+        """What the better neighbour in the same passage says: a figure or remedy often follows the sentence on its case."""
+        chunk = self._pairs[index][1].chunk
+        return max(
+            (said[i] for i in (index - 1, index + 1) if 0 <= i < len(said) and self._pairs[i][1].chunk is chunk),
+            default=0.0,
+        )
+
+    def _match(self, candidate: Candidate) -> float:
+        """What slots add to a sentence's relevance, or take off it."""
+        asked, text = self.asked, candidate.text
+        other = any(self._another(candidate, types) for types in (tuple(PESTS), (STAGE,)))
+        monthly = any(first != last for first, last in asked.periods)
+        return (
+            -OTHER * other
+            - HOUSE * self._houseless(candidate)
+            + MONTH * (monthly and month_row(candidate.chunk, text, asked.text, self._columns))
+            + REGISTRATION * (asked.registration and candidate.chunk.kind == REGISTERED and is_registration(text))
+            + PRODUCT * (asked.registration and any(word in text.lower() for word in asked.products))
+        )
+
+    def _another(self, candidate: Candidate, types: tuple[str, ...]) -> bool:
+        """Whether a sentence names things of some types, none of them asked for, though the question names one."""
+        asked = self.asked
+        wanted = set(asked.stages) if types == (STAGE,) else set(asked.named(*types))
+        named = self._names(candidate, *types)
+        return bool(wanted and named and not named & wanted)
+
+    def _houseless(self, candidate: Candidate) -> bool:
+        """Whether the question names houses and neither the sentence nor its document is of one of them alone."""
+        houses, text = self.asked.houses, candidate.text
+        if not houses or any(says(house, text) for house in houses):
+            return False
+        return not set(self._houses_of.get(candidate.chunk.doc_id, ())) <= set(houses)
+
+    def _cosines(self, vector: FloatVector | None) -> npt.NDArray[np.float32]:
+        if vector is None:
+            return np.full(len(self._pairs), COSINE_ZERO, np.float32)
+        cosines: npt.NDArray[np.float32] = np.stack([candidate.vector for _, candidate in self._pairs]) @ vector
+        return cosines
+
+
+def rank_sentences(asked: Asked, items: Sequence[Evidence]) -> list[Scored]:
+    """All evidence sentences that can answer, with their relevance, in evidence order."""
+    return Ranker(asked, items).scored()
+
+
+def lead_of(chunk: ChunkRecord, *, crops: bool = False, brief: bool = False) -> str:
+    """How a sentence's source is named before it.
+
+    A farm record by day and author ("2026-11-24 김주임"; ``brief``: the day), a monthly table by its title; a public
+    document by its crop where an answer speaks of several (``crops``), else not at all.
+    """
+    if chunk.scope_id == PUBLIC:
+        return chunk.crop if crops else ""
+    if chunk.kind in MONTHLY_KINDS or not chunk.date:
+        return chunk.title
+    return chunk.date if brief else f"{chunk.date} {chunk.author}".strip()

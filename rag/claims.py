@@ -1,0 +1,512 @@
+"""Whether one sentence says what another says, apart from how near their vectors are.
+
+A claim (an answer sentence) is compared with an evidence sentence in its context, the title, headings and date of its
+document: evidence leaves the crop to its heading and the day to its title. The checks, in order:
+
+* things: every crop, pest, disease, cultivar and stage of growth that the claim names is named by the evidence or its context;
+* quantities (``rag.quantities``): every figure of the claim stands in the evidence, dates and houses also in the context;
+* polarity: a predicate is denied in both or in neither, and no antonym stands for it (높이다 ↔ 낮추다);
+* direction: causes and effects, the two sides of a comparison and of 옮기다 are not exchanged.
+
+A difference in a thing, a date or a house means that the evidence is about something else (``unsupported``); any other
+difference, with most of the claim's words in the evidence, that it says otherwise (``contradicted``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from kiwipiepy import Token
+
+from rag.lexicon import Mention
+from rag.quantities import HOUSE, Quantity, comparable, quantities, states
+from rag.schema import CitationOutcome
+from rag.text import korean
+
+Check = Literal["개체", "수치", "부정", "방향"]
+CHECKS: tuple[Check, ...] = ("개체", "수치", "부정", "방향")
+# Share of the claim's words that evidence and context must hold for a difference to be a contradiction.
+SAME_MATTER = 0.5
+
+_NAMED = frozenset({"작물", "병", "바이러스", "해충", "품종", "생리장해"})
+_STAGES: tuple[tuple[str, str], ...] = (
+    ("발아", "발아|싹"), ("파종", "파종|씨를? ?뿌|가을뿌림"), ("육묘", "육묘|모를? 기|묘를? 기|유묘|모종"), ("정식", "정식|아주 ?심기|심은|심어|심는|심을|심고"),
+    ("활착", "활착|뿌리(?:가|를)? ?내"), ("개화", "개화|꽃이? ?[피필핀핌]|꽃필"), ("착과", "착과|열매가? ?(?:달|맺)"), ("비대", "비대|굵|크는|커지"),
+    ("착색", "착색|물든|물드|색이"), ("수확", "수확|[따딴땄]|거두|거둔|거둘|출하"), ("화아분화", "화아 ?분화|꽃눈|분화"), ("이식", "이식|옮겨 ?심"),
+    ("녹숙", "녹숙"), ("도색기", "도색"), ("연적", "연적"), ("완숙", "완숙"), ("휴면", "휴면"),
+)  # fmt: skip
+_STAGE_CLAIM = re.compile(
+    r"(발아|파종|육묘|정식|아주심기|활착|개화|착과|비대|수확|이식|녹숙|도색|연적|완숙|휴면)(?![량물율률과토호])"
+)
+_TURNS = re.compile(
+    r"(정식|파종|이식|착과|개화|수확|아주심기|발생|처리|열매가 달린|꽃이 핀|심은)\s?(?:하기\s?|한\s?|된\s?|하고\s?)?(?:직)?(전|후|뒤|다음)"
+)
+_PARTS = (frozenset({"초기", "초"}), frozenset({"중기"}), frozenset({"후기", "말기"}))
+# Antonyms: (words of more, words of less), by how they stand before their ending.
+_AXES: tuple[tuple[str, str, str], ...] = (
+    ("수준", "높 높이 높아지 오르 올리 올라가 상승 상승하", "낮 낮추 낮아지 내리 내려가 떨어지 떨어뜨리 하락 하락하"),
+    ("양", "많 많아지 늘 늘리 늘어나 증가 증가하 불어나", "적 적어지 줄 줄이 줄어들 감소 감소하 절감 절감하 덜"),
+    ("크기", "크 커지 키우", "작 작아지"),
+    ("세기", "강하 강해지 세 심하 심해지 활발하 활발해지 저항성 내병성 저항", "약하 약해지"),
+    ("빠르기", "빠르 빨라지 빨리 앞당기", "느리 느려지 더디 늦 늦어지 늦추"),
+    ("질", "좋 좋아지 낫 나아지 유리 유리하", "나쁘 나빠지 불리 불리하"),
+    ("쉬움", "쉽 쉬워지", "어렵 어려워지"),
+    ("습도", "습하 다습하 다습 과습하 과습 축축하", "건조하 건조 마르"),
+    ("농도", "진하 짙", "묽 묽어지 옅"),
+    ("온도", "따뜻하 덥 뜨겁", "춥 차 차갑"),
+    ("여닫기", "열", "닫"),
+    ("켬", "켜", "끄"),
+    ("작용", "촉진 촉진하 돕 부르 일으키 유발 유발하", "억제 억제하 막 막히 방해 저해 예방 예방하 방지 방지하"),
+    ("길이", "길 길어지", "짧 짧아지"),
+)  # fmt: skip
+# Axes whose words stand for each other (노동을 덜다, 줄이다, 낮추다).
+_DEGREE = frozenset({"수준", "양", "크기", "세기"})
+_AXES_NAMES = frozenset(axis for axis, _, _ in _AXES)
+_AXIS = {
+    word: (axis, sign)
+    for axis, more, less in _AXES
+    for sign, words in ((1, more), (-1, less))
+    for word in words.split()
+}
+# Words that deny without 않다 or 못하다.
+_DENYING = re.compile(
+    r"멈추|멈춘|멈춥|멎|그치|그칩|그친|놓치|막|방해|어렵|어려|금지|부족|모자|반대|저해|억제|제한|불가|힘들|피하|피해야|아래로|상한"
+)
+# Nouns that say what a predicate of their axis says ("방해를 받는다", "저항성이 있다").
+_NOUNS = frozenset({"증가", "감소", "절감", "과습", "다습", "건조", "방해", "저해", "억제", "저항성", "저항", "내병성"})
+_INSIDE = frozenset({"지", "게", "도록", "어", "아", "어야", "아야", "면", "으면", "어도", "아도"})
+_BETWEEN = frozenset({"수", "필요", "것", "금지", "안", "잘", "더"})
+# Verbs that deny what they are said of.
+_BANS = frozenset({"금지", "삼가"})
+_LIGHT = frozenset(
+    {
+        "하",
+        "되",
+        "있",
+        "이",
+        "보",
+        "주",
+        "말",
+        "않",
+        "못하",
+        "위하",
+        "대하",
+        "따르",
+        "싶",
+        "가",
+        "오",
+        "나",
+        "들",
+        "두",
+        "지",
+    }
+)
+_CAUSE_EC = re.compile(r"(?:으?면|아서|어서|여서|으?므로|으?니까?|느라)$")
+_LOOSE_EC = frozenset({"어", "아", "여"})
+_BOUNDED = frozenset({"넘", "넘기", "내려가", "떨어지", "낮아지", "올라가", "초과", "벗어나"})
+_CAUSE_END = re.compile(r"때문|탓|인하|의하|말미암")
+_CONTENT = ("NNG", "NNP", "XR", "SL", "VV", "VA", "MM", "NR")
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """A predicate: its stem, its axis (the stem where it has none) and sign, the words since the one before.
+
+    ``sign`` is −1 for what is denied, or for the lesser side of an axis; both make 1.
+    """
+
+    stem: str
+    key: str
+    sign: int
+    about: frozenset[str]
+    said: str
+    denied: bool
+    conditional: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the checks read off a sentence."""
+
+    words: frozenset[str]
+    named: tuple[Mention, ...]
+    predicates: tuple[Predicate, ...]
+    cause: frozenset[str]
+    effect: frozenset[str]
+    than: frozenset[str]
+    subjects: frozenset[str]
+    objects: frozenset[str]
+    carriers: frozenset[str]
+    carried: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """``failed``: the first check that the claim does not pass, None for a supported claim; ``note`` for the reader.
+
+    ``checks`` are those that a supported claim passed.
+    """
+
+    outcome: CitationOutcome
+    failed: Check | None = None
+    note: str | None = None
+    checks: tuple[Check, ...] = ()
+
+
+def compare(claim: str, evidence: str, context: str = "") -> Verdict:
+    """Whether ``evidence``, standing in ``context``, says what ``claim`` says."""
+    said, held = read(claim), read(evidence)
+    about = read(context) if context else None
+    if missing := _other_thing(claim, said, evidence, f"{context}\n{evidence}", held, about):
+        return Verdict("unsupported", "개체", f"근거는 ‘{missing}’에 대한 것이 아닙니다.")
+    whole = held.words | (about.words if about else frozenset())
+    same_matter = not said.words or len(said.words & whole) / len(said.words) >= SAME_MATTER
+    if found := _other_figure(claim, evidence, context):
+        note, elsewhere = found
+        return Verdict("unsupported" if elsewhere or not same_matter else "contradicted", "수치", note)
+    if denied := _denied(said, held, claim, evidence):
+        return Verdict("contradicted" if same_matter else "unsupported", "부정", denied)
+    if _turned(said, held):
+        return Verdict(
+            "contradicted" if same_matter else "unsupported", "방향", "근거는 앞뒤 관계를 반대로 적었습니다."
+        )
+    return Verdict("supported", checks=CHECKS)
+
+
+@lru_cache(maxsize=4096)
+def read(text: str) -> Reading:
+    """Read one sentence. Deterministic; the morphemes are Kiwi's."""
+    language = korean()
+    tokens = language.morphemes(text)
+    analysis = language.analyse(text, morphemes=tokens)
+    cause, effect = _cause_and_effect(tokens)
+    return Reading(
+        words=frozenset(_content(tokens)),
+        named=analysis.mentions,
+        predicates=tuple(_predicates(tokens)),
+        cause=cause,
+        effect=effect,
+        than=_before(tokens, "보다"),
+        subjects=_marked(tokens, "JKS"),
+        objects=_marked(tokens, "JKO"),
+        carriers=_at_carry(text, analysis.mentions, "이가"),
+        carried=_at_carry(text, analysis.mentions, "을를"),
+    )
+
+
+def _tag(token: Token) -> str:
+    return str(token.tag).split("-")[0]
+
+
+def _content(tokens: Sequence[Token]) -> Iterator[str]:
+    for token in tokens:
+        if _tag(token) in _CONTENT and token.form not in _LIGHT:
+            yield token.form.lower()
+
+
+def _other_thing(claim: str, said: Reading, evidence: str, text: str, held: Reading, about: Reading | None) -> str:
+    """A thing, or a stage of growth, that the claim names and the evidence and its context do not; "" if there is none."""
+    names = {m.name for m in (*held.named, *(about.named if about else ()))}
+    written = text.replace(" ", "").lower()
+    for mention in said.named:
+        form = claim[mention.start : mention.end]
+        if (" " in form and re.match(r"[가-힣]{2}", claim[mention.end :])) or any(
+            q.start <= mention.start < q.start + len(q.said) for q in quantities(claim)
+        ):
+            continue  # "입고 병해충", "세 가지"
+        known = mention.name in names or form.replace(" ", "").lower() in written
+        if mention.type in _NAMED and not known and not any(mention.name in name for name in names):
+            return form
+    for match in _STAGE_CLAIM.finditer(claim):
+        stage = next((key for key, pattern in _STAGES if re.search(pattern, match[1])), None)
+        if stage is None:
+            continue
+        # A heading counts only for a sentence that names no stage itself.
+        here = any(re.search(pattern, evidence) for _, pattern in _STAGES)
+        if not re.search(dict(_STAGES)[stage], evidence if here else text):
+            return match[1]
+    return _other_turn(claim, text)
+
+
+def _other_turn(claim: str, text: str) -> str:
+    """ "정식 후" against "정식 전", "수확 초기" against "수확 후기"; "" where they agree."""
+    side = {"전": "전", "후": "후", "뒤": "후", "다음": "후"}
+    own = {side[m[2]] for m in _TURNS.finditer(text)}
+    for match in _TURNS.finditer(claim):
+        if own and side[match[2]] not in own:
+            return match[0]
+    parts = [{p for p in group if re.search(rf"{p}(?![가-힣]?순)", text)} for group in _PARTS]
+    for index, group in enumerate(_PARTS):
+        word = next((p for p in sorted(group, key=len, reverse=True) if len(p) > 1 and p in claim), None)
+        if word and not parts[index] and any(parts):
+            return word
+    return ""
+
+
+def _other_figure(claim: str, evidence: str, context: str) -> tuple[str, bool] | None:
+    """What to say of a figure that the evidence does not state, and whether it is one of another day or house."""
+    have = quantities(evidence)
+    around = tuple(q for line in context.split("\n") for q in quantities(line))
+    for want in quantities(claim):
+        if want.weak or states(have, want):
+            continue
+        if want.dated or want.unit == HOUSE:
+            if states((*have, *around), want):
+                continue
+            return f"근거는 ‘{want.said}’의 것이 아닙니다.", True
+        if states([q for q in around if not q.dated], want):
+            continue
+        rival = _rival(want, have)
+        if rival is None:
+            return f"근거에 ‘{want.said}’라는 수치가 없습니다.", True
+        return f"근거는 {rival.said}, 답변은 {want.said}", False
+    return None
+
+
+def _rival(want: Quantity, have: Sequence[Quantity]) -> Quantity | None:
+    """The figure of the evidence that stands where ``want`` stands: in its unit, of the same thing, nearest in value."""
+    rivals = [q for q in have if comparable(want, q) and not q.dated and q.unit != HOUSE]
+    same = [q for q in rivals if q.unit == want.unit] or rivals
+    other_unit = [
+        q for q in have if not q.dated and q.unit != HOUSE and abs(q.low / q.scale - want.low / want.scale) < 1e-9
+    ]
+    pool = same or other_unit
+    return min(pool, key=lambda q: (abs(q.low - want.low) + abs(q.high - want.high), q.start), default=None)
+
+
+def _predicates(tokens: Sequence[Token]) -> Iterator[Predicate]:
+    about: list[str] = []
+    last: frozenset[str] = frozenset()
+    for index, token in enumerate(tokens):
+        stem = _predicate_at(tokens, index)
+        if stem is None:
+            if _tag(token) in ("NNG", "NNP", "SL", "XR"):
+                about.append(token.form.lower())
+            continue
+        denied = _is_denied(tokens, index, stem)
+        if stem in _BANS and not denied:
+            yield Predicate("하", "하", -1, frozenset(about) or last, f"{stem}하다", True, False)
+            continue
+        if stem in _LIGHT and not denied:
+            continue
+        axis, sign = _AXIS.get(stem, (stem, 1))
+        last = frozenset(about) or last
+        yield Predicate(stem, axis, -sign if denied else sign, last, _said(tokens, index, denied), denied, _conditional(tokens, index))  # fmt: skip
+        about = []
+
+
+def _predicate_at(tokens: Sequence[Token], index: int) -> str | None:
+    """Dictionary stem of the predicate that the token begins (발생하 → 발생); None if it begins none."""
+    token, tag = tokens[index], _tag(tokens[index])
+    form = str(token.form)
+    following = tokens[index + 1] if index + 1 < len(tokens) else None
+    before = tokens[index - 1] if index else None
+    if tag in ("NNG", "XR") and following is not None and _tag(following) in ("XSV", "XSA"):
+        return form if form in _AXIS or f"{form}하" not in _AXIS else f"{form}하"
+    if tag in ("VV", "VA"):
+        if token.form == "없":
+            return None if before is not None and before.form in ("수", "필요", "리") else "있"
+        if token.form == "주" and before is not None and _tag(before) == "JKS":
+            return "줄"  # 증산이 준다
+        return form
+    if tag == "VCN":
+        return "이"
+    if tag == "VX" and token.form in ("있", "보"):
+        return None
+    if tag == "MAG" and token.form == "빨리":
+        return form
+    if tag == "NNG" and token.form in _NOUNS:
+        return form
+    return None
+
+
+def _conditional(tokens: Sequence[Token], index: int) -> bool:
+    """Whether the predicate at ``index`` is only supposed: (으)면, (으)ㄹ 때."""
+    for token in tokens[index + 1 : index + 5]:
+        if _tag(token) in ("EC", "ETM", "EF"):
+            return token.form in ("면", "으면")
+    return False
+
+
+def _is_denied(tokens: Sequence[Token], index: int, stem: str) -> bool:
+    """Whether the predicate at ``index`` is denied: 안/못 before it, 지 않/못하/말, (으)ㄹ 수 없, 기 어렵, 필요 없 after it."""
+    before = tokens[index - 1] if index else None
+    if stem in _BOUNDED and any(_tag(t) == "SN" for t in tokens[max(0, index - 5) : index]):
+        return False  # "85%를 넘지 않게" is a bound of the figure
+    count = int(before is not None and _tag(before) == "MAG" and before.form in ("안", "못"))
+    count += tokens[index].form in ("없", "아니")
+    after = list(tokens[index + 1 : index + 9])
+    for place, token in enumerate(after):
+        if _denies(after, place):
+            count += 1
+        elif _ends_predicate(token):
+            break
+    return count % 2 == 1
+
+
+def _denies(after: Sequence[Token], place: int) -> bool:
+    """Whether the token at ``place`` denies the predicate that ``after`` follows. Kiwi reads 못했다 as 못 + 하다."""
+    token, tag = after[place], _tag(after[place])
+    before = after[place - 1].form if place else ""
+    if tag == "VX" and token.form in ("않", "못하", "말"):
+        return True
+    if tag == "MAG" and token.form == "못":
+        return before == "지"
+    if tag == "MAG" and token.form == "안":
+        return before in ("면", "으면")
+    if tag == "VA" and token.form == "없":
+        return any(t.form in ("수", "필요", "리") for t in after[max(0, place - 2) : place])
+    return str(token.form) == "금지"
+
+
+def _ends_predicate(token: Token) -> bool:
+    """Whether what follows is no longer said of the predicate before it."""
+    tag = _tag(token)
+    if tag == "EC":
+        return token.form not in _INSIDE
+    return tag in ("VV", "VA") or (tag in ("NNG", "NNP", "SN", "MAG") and token.form not in _BETWEEN)
+
+
+def _said(tokens: Sequence[Token], index: int, denied: bool) -> str:
+    token = tokens[index]
+    verbal = _tag(token) in ("VV", "VA")
+    if token.form in ("없", "아니"):
+        return f"{token.form}다"
+    if not denied:
+        return (
+            f"{token.form}다"
+            if verbal
+            else f"{token.form}하다"
+            if _tag(tokens[min(index + 1, len(tokens) - 1)]).startswith("XS")
+            else token.form
+        )
+    return f"{token.form}지 않다" if verbal else f"{token.form}하지 않다"
+
+
+def _denied(said: Reading, held: Reading, claim: str, evidence: str) -> str | None:
+    """What to say where a predicate has the other sign in the evidence, or more is denied in the claim than there."""
+    for one in said.predicates:
+        other = _opposite(one, held.predicates)
+        if other is not None:
+            return f"근거는 ‘{other.said}’, 답변은 ‘{one.said}’"
+    banned = next((p for p in held.predicates if p.said[:2] in _BANS and p.about & said.words), None)
+    if banned is not None and not any(p.denied for p in said.predicates):
+        return f"근거는 ‘{banned.said}’입니다."
+    for theirs in held.predicates:  # "옮는다는 보고가 없다" against "옮는다고 보고되었다"
+        if theirs.denied and theirs.stem in _LIGHT and not any(p.denied for p in said.predicates):
+            mine = next((p for p in said.predicates if p.stem in theirs.about), None)
+            if mine is not None:
+                return f"근거는 ‘{theirs.said}’, 답변은 ‘{mine.said}’"
+    plain = not any(p.denied or p.sign < 0 for p in said.predicates) and not _DENYING.search(claim)
+    for theirs in held.predicates:  # "나를 수 없다" against "운반할 수 있다"
+        if plain and theirs.denied and theirs.about & said.words:
+            return f"근거는 ‘{theirs.said}’라고 합니다."
+    stems = {p.stem for p in held.predicates if p.denied}
+    extra = [
+        p
+        for p in said.predicates
+        if p.denied and p.stem not in stems and p.key not in {q.key for q in held.predicates if q.key in _AXES_NAMES}
+    ]
+    own = {p.stem for p in said.predicates if p.denied}
+    spare = sum(p.denied and p.stem not in own for p in held.predicates)
+    firm = [p for p in extra if p.stem not in _LIGHT]
+    spare += bool(firm) and _DENYING.search(evidence) is not None
+    if len(extra) > spare:
+        return f"근거에 ‘{extra[0].said}’라는 말이 없습니다."
+    return None
+
+
+def _opposite(mine: Predicate, others: Sequence[Predicate]) -> Predicate | None:
+    """The evidence predicate that says the opposite of ``mine``: of the same stem, else of its axis and about the same."""
+    if mine.stem in _LIGHT:
+        return None
+    same = [p for p in others if p.stem == mine.stem]
+    if mine.key not in _AXES_NAMES:
+        if mine.conditional and not mine.denied:
+            return None
+        near = [p for p in same if p.about & mine.about] or same
+        return near[0] if near and all(p.denied != mine.denied for p in near) else None
+    family = _DEGREE if mine.key in _DEGREE else {mine.key}
+    rivals = [p for p in others if p.key in family]
+    most = max((len(p.about & mine.about) for p in rivals), default=0)
+    if not most or (same and mine.key not in _DEGREE):
+        near = same or [p for p in rivals if p.key == mine.key]
+    else:
+        near = [p for p in rivals if len(p.about & mine.about) == most]
+    return near[0] if near and all(p.sign != mine.sign for p in near) else None
+
+
+def _cause_and_effect(tokens: Sequence[Token]) -> tuple[frozenset[str], frozenset[str]]:
+    """Content words before and after the first connective of condition or cause; empty without one.
+
+    A topic before an adnominal condition ("일소과는 … 넘을 때 나타난다") belongs to the effect.
+    """
+    cut = next((i for i in range(1, len(tokens)) if _is_cause(tokens, i)), None)
+    if cut is None:
+        cut = next((i for i in range(1, len(tokens) - 1) if tokens[i].form in _LOOSE_EC and _tag(tokens[i]) == "EC" and _tag(tokens[i + 1]) != "VX"), None)  # fmt: skip
+    if cut is None:
+        return frozenset(), frozenset()
+    cause, effect = list(tokens[:cut]), list(tokens[cut + 1 :])
+    topic = next((i for i, t in enumerate(cause) if _tag(t) == "JX" and t.form in ("은", "는")), None)
+    if topic is not None and topic < len(cause) - 3:
+        cause, effect = cause[topic + 1 :], cause[:topic] + effect
+    return frozenset(_content(cause)), frozenset(_content(effect))
+
+
+def _is_cause(tokens: Sequence[Token], index: int) -> bool:
+    token, tag = tokens[index], _tag(tokens[index])
+    if tag == "EC" and _CAUSE_EC.search(token.form):
+        return not (index + 1 < len(tokens) and tokens[index + 1].form == "되")  # "맞추면 된다"
+    return (token.form == "때" and _tag(tokens[index - 1]) == "ETM") or _CAUSE_END.match(token.form) is not None
+
+
+def _before(tokens: Sequence[Token], particle: str) -> frozenset[str]:
+    """Nouns right before a particle, back to the last particle or ending."""
+    for index, token in enumerate(tokens):
+        if token.form == particle and _tag(token) == "JKB":
+            words: list[str] = []
+            for back in reversed(tokens[:index]):
+                if _tag(back).startswith(("JX", "JKS", "JKO", "EC", "SP")):
+                    break
+                words.append(back.form.lower())
+            return frozenset(words)
+    return frozenset()
+
+
+def _marked(tokens: Sequence[Token], mark: str) -> frozenset[str]:
+    """Nouns right before the particles of one kind (subject JKS, with the topic; object JKO, with what has a 원인)."""
+    found: set[str] = set()
+    for index, token in enumerate(tokens):
+        topic = mark == "JKS" and _tag(token) == "JX" and token.form in ("은", "는")
+        cause_of = (
+            mark == "JKO" and _tag(token) == "JKG" and index + 1 < len(tokens) and tokens[index + 1].form == "원인"
+        )
+        if index and (_tag(token) == mark or topic or cause_of) and _tag(tokens[index - 1]) in ("NNG", "NNP", "SL"):
+            found.add(tokens[index - 1].form.lower())
+    return frozenset(found)
+
+
+def _at_carry(text: str, mentions: Sequence[Mention], particles: str) -> frozenset[str]:
+    """Types of the terms with one of the particles in a sentence on carrying a disease (옮기다)."""
+    if not re.search(r"옮[기긴겨김깁]", text):
+        return frozenset()
+    return frozenset(m.type for m in mentions if re.match(rf"[{particles}](?![가-힣])", text[m.end :]))
+
+
+def _turned(said: Reading, held: Reading) -> bool:
+    """Whether cause and effect, the sides of 보다, subject and object or the ends of 옮기다 are exchanged."""
+    forth, back = len(said.cause & held.effect), len(said.effect & held.cause)
+    if forth and back and forth + back > (len(said.cause & held.cause) + len(said.effect & held.effect)):
+        return True
+    if said.than and held.than and not said.than & held.than:
+        return True
+    illness = {"바이러스", "병"}
+    if (said.carriers & illness and "해충" not in said.carriers) or (
+        "해충" in said.carried and "해충" not in held.carried
+    ):
+        return True
+    return bool(not said.subjects & held.subjects and said.subjects & held.objects and said.objects & held.subjects)
