@@ -1,4 +1,4 @@
-"""The measuring commands that write their own JSON: ``compare``, ``ablate``, ``slots``, ``speed`` (no store needed) and
+"""The measuring commands that write their own JSON: ``compare``, ``ablate``, ``slots``, ``calibrate``, ``speed`` (no store needed) and
 ``llm-weights`` (on the index of the store); registered by ``eval.__main__``.
 """
 
@@ -11,6 +11,8 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
+from eval.answers import add_commands as add_answers
+from eval.calibrate import add_command as add_calibrate
 from eval.compare import DEFAULT_SYSTEMS, FARM, SEEDS, Job, benches, run_compare, save_report
 from eval.label import ask_intent, label_segments
 from eval.llm_weights import QUALITY, TIMES, run_llm_weights, spread
@@ -32,6 +34,7 @@ from eval.tune import (
     tune,
     tuned_adaptive,
 )
+from eval.uncertainty import add_command as add_uncertainty
 from rag.assembly import build_pipeline, local_model
 from rag.errors import SettingsError
 from rag.llm import LocalModel
@@ -57,6 +60,9 @@ def add_commands(commands: Any) -> None:
     asked.add_argument("--json", type=Path, metavar="FILE", required=True, help="멈춘 뒤에는 같은 파일로 이어서 잽니다")
     asked.set_defaults(run=_llm_weights)
     add_slots(commands)
+    add_uncertainty(commands)
+    add_calibrate(commands)
+    add_answers(commands)
     tuning = commands.add_parser("tune", help="세트의 tune 부분에 프로필을 맞춰 후보를 씁니다")
     _common(tuning)
     tuning.add_argument("--out", type=Path, metavar="FILE", help="후보 파일. 기본: profiles/candidates/<세트>.json")

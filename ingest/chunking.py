@@ -23,6 +23,11 @@ from rag.text import SentenceSpan
 
 CHUNKER_VERSION = "4"
 TOKEN_LIMITS: dict[Level, int] = {"G1": 100, "G2": 200, "G3": 385}
+# What has no end within so many characters (a table row of hundreds of columns, a line of JSON) is cut between cells or
+# words; no sentence of the office documents at hand comes near.
+MAX_SENTENCE = 2000
+# The splitter's time grows faster than its text.
+MAX_SPLIT = 20_000
 # Sections up to this many tokens are packed with their neighbours.
 SMALL_SECTION = 60
 _SOURCES = re.compile(r"(?:\d+[.)]\s*)?(?:출처|참고\s?문헌|참고\s?자료|자료\s?출처|인용\s?문헌)")
@@ -180,9 +185,30 @@ def _atoms(
 
 
 def _sentences(block: Block, split: Callable[[str], Sequence[SentenceSpan]]) -> Sequence[SentenceSpan]:
+    text = block.text
     if block.kind == "row":
-        return [SentenceSpan(0, len(block.text))] if block.text.strip() else []
-    return split(block.text)
+        whole = [SentenceSpan(0, len(text))] if text.strip() else []
+    else:
+        whole = [
+            SentenceSpan(window.start + span.start, window.start + span.end)
+            for window in _cut(text, SentenceSpan(0, len(text)), MAX_SPLIT)
+            for span in split(text[window.start : window.end])
+        ]
+    return [part for span in whole for part in _cut(text, span, MAX_SENTENCE)]
+
+
+def _cut(text: str, span: SentenceSpan, limit: int) -> Iterator[SentenceSpan]:
+    """A span in pieces of at most ``limit`` characters, each up to the end of a cell, else of a word where it has any."""
+    start = span.start
+    while span.end - start > limit:
+        end = max(text.rfind(", ", start, start + limit) + 1, 0) or text.rfind(" ", start, start + limit)
+        end = end if end > start else start + limit
+        yield SentenceSpan(start, end)
+        start = end
+        while start < span.end and text[start].isspace():
+            start += 1
+    if start < span.end:
+        yield SentenceSpan(start, span.end)
 
 
 def _pack(atoms: Sequence[Atom], limit: int) -> Iterator[list[Atom]]:

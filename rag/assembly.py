@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
 
-from rag.answering.calibration import load_calibration
+from rag.answering.calibration import Relevance, load_calibration
 from rag.answering.compose import Composer
 from rag.answering.extractive import ExtractiveAnswerer
 from rag.answering.llm import LlmAnswerer
@@ -127,6 +127,16 @@ def levels_file(settings: Settings) -> Path:
     return beside if beside.exists() else ROOT / "profiles" / "answering.v1.json"
 
 
+def relevance_levels(settings: Settings) -> Relevance | None:
+    """What the screens call a high and a usual cosine of the encoder in use; None where that was not fitted.
+
+    Raises:
+        RagError: encoder or calibration cannot be loaded.
+    """
+    embedder = load_embedder(settings.embedder, settings.embedder_threads, settings.embedder_api_key)
+    return load_calibration(levels_file(settings), embedder.model_name).relevance
+
+
 def build_pipeline(
     settings: Settings,
     channels: tuple[Channel, ...] | None = None,
@@ -137,13 +147,16 @@ def build_pipeline(
     decomposition: bool = True,
     count_words: bool = False,
     second_look: bool | None = None,
+    requery: bool = True,
+    top_k: int | None = None,
 ) -> Pipeline:
     """Everything wired. ``channels`` replaces the default three, ``granularity`` the profile file's per effort.
 
     ``extractive`` keeps a configured model from writing answers; it still picks weights for ``llm_weights``.
     ``expansion`` and ``decomposition`` switch further search words and sub-questions off (``python -m eval farm``).
     ``count_words`` counts unknown words of the questions where they are asked, unless the settings forbid it.
-    ``second_look`` overrides the setting of that name (ablations).
+    ``second_look`` overrides the setting of that name; without ``requery`` it reads on, but asks nothing new; ``top_k``
+    replaces the number of passages of every effort (ablations).
 
     Raises:
         RagError: encoder or calibration cannot be loaded.
@@ -156,6 +169,8 @@ def build_pipeline(
     if granularity is not None:
         rules = {effort: replace(rule, granularity=granularity[effort]) for effort, rule in table.effort.items()}
         table = replace(table, effort=rules)
+    if top_k is not None:
+        table = replace(table, effort={e: replace(rule, top_k=top_k) for e, rule in table.effort.items()})
     views = Views(
         settings.store,
         components(embedder.model_name),
@@ -214,5 +229,6 @@ def build_pipeline(
         refiner=refiner,
         counts=WordCounts(settings.store) if count_words and settings.count_words else None,
         second_look=settings.second_look if second_look is None else second_look,
+        requery=requery,
     )
     return pipeline

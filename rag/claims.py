@@ -36,7 +36,7 @@ _NAMED = frozenset({"작물", "병", "바이러스", "해충", "품종", "생리
 _STAGES: tuple[tuple[str, str], ...] = (
     ("발아", "발아|싹"), ("파종", "파종|씨를? ?뿌|가을뿌림"), ("육묘", "육묘|모를? 기|묘를? 기|유묘|모종"), ("정식", "정식|아주 ?심기|심은|심어|심는|심을|심고"),
     ("활착", "활착|뿌리(?:가|를)? ?내"), ("개화", "개화|꽃이? ?[피필핀핌]|꽃필"), ("착과", "착과|열매가? ?(?:달|맺)"), ("비대", "비대|굵|크는|커지"),
-    ("착색", "착색|물든|물드|색이"), ("수확", "수확|[따딴땄]|거두|거둔|거둘|출하"), ("화아분화", "화아 ?분화|꽃눈|분화"), ("이식", "이식|옮겨 ?심"),
+    ("착색", "착색|물든|물드|색이"), ("수확", r"수확|(?<![가-힣])(?:[따딴땄](?=[고는면서다내야 ]|$)|딸 |딸기를 따)|거두|거둔|거둘|거뒀|출하"), ("화아분화", "화아 ?분화|꽃눈|분화"), ("이식", "이식|옮겨 ?심"),
     ("녹숙", "녹숙"), ("도색기", "도색"), ("연적", "연적"), ("완숙", "완숙"), ("휴면", "휴면"),
 )  # fmt: skip
 _STAGE_CLAIM = re.compile(
@@ -45,6 +45,7 @@ _STAGE_CLAIM = re.compile(
 _TURNS = re.compile(
     r"(정식|파종|이식|착과|개화|수확|아주심기|발생|처리|열매가 달린|꽃이 핀|심은)\s?(?:하기\s?|한\s?|된\s?|하고\s?)?(?:직)?(전|후|뒤|다음)"
 )
+_SIDES = {"전": "전", "후": "후", "뒤": "후", "다음": "후"}
 _PARTS = (frozenset({"초기", "초"}), frozenset({"중기"}), frozenset({"후기", "말기"}))
 # Antonyms: (words of more, words of less), by how they stand before their ending.
 _AXES: tuple[tuple[str, str, str], ...] = (
@@ -52,7 +53,7 @@ _AXES: tuple[tuple[str, str, str], ...] = (
     ("양", "많 많아지 늘 늘리 늘어나 증가 증가하 불어나", "적 적어지 줄 줄이 줄어들 감소 감소하 절감 절감하 덜"),
     ("크기", "크 커지 키우", "작 작아지"),
     ("세기", "강하 강해지 세 심하 심해지 활발하 활발해지 저항성 내병성 저항", "약하 약해지"),
-    ("빠르기", "빠르 빨라지 빨리 앞당기", "느리 느려지 더디 늦 늦어지 늦추"),
+    ("빠르기", "빠르 빨라지 빨리 앞당기", "느리 느려지 더디 늦 늦어지 늦추 멈추 그치 멎 중단 중단하"),
     ("질", "좋 좋아지 낫 나아지 유리 유리하", "나쁘 나빠지 불리 불리하"),
     ("쉬움", "쉽 쉬워지", "어렵 어려워지"),
     ("습도", "습하 다습하 다습 과습하 과습 축축하", "건조하 건조 마르"),
@@ -65,6 +66,8 @@ _AXES: tuple[tuple[str, str, str], ...] = (
 )  # fmt: skip
 # Axes whose words stand for each other (노동을 덜다, 줄이다, 낮추다).
 _DEGREE = frozenset({"수준", "양", "크기", "세기"})
+# … and, of the same matter, for each other where the evidence has none of those.
+_WIDE = _DEGREE | {"빠르기", "질", "작용"}
 _AXES_NAMES = frozenset(axis for axis, _, _ in _AXES)
 _AXIS = {
     word: (axis, sign)
@@ -234,15 +237,15 @@ def _other_thing(claim: str, said: Reading, evidence: str, text: str, held: Read
 
 def _other_turn(claim: str, text: str) -> str:
     """ "정식 후" against "정식 전", "수확 초기" against "수확 후기"; "" where they agree."""
-    side = {"전": "전", "후": "후", "뒤": "후", "다음": "후"}
-    own = {side[m[2]] for m in _TURNS.finditer(text)}
+    own = {(m[1], _SIDES[m[2]]) for m in _TURNS.finditer(text)}
     for match in _TURNS.finditer(claim):
-        if own and side[match[2]] not in own:
+        turn = (match[1], _SIDES[match[2]])
+        of_it = {side for stage, side in own if stage == turn[0]} or {side for _, side in own}
+        if of_it and turn[1] not in of_it:
             return match[0]
-    parts = [{p for p in group if re.search(rf"{p}(?![가-힣]?순)", text)} for group in _PARTS]
-    for index, group in enumerate(_PARTS):
+    for group in _PARTS:
         word = next((p for p in sorted(group, key=len, reverse=True) if len(p) > 1 and p in claim), None)
-        if word and not parts[index] and any(parts):
+        if word and not any(re.search(rf"{p}(?![가-힣]?순)", text) for p in group):
             return word
     return ""
 
@@ -432,6 +435,8 @@ def _opposite(mine: Predicate, others: Sequence[Predicate]) -> Predicate | None:
         return near[0] if near and all(p.denied != mine.denied for p in near) else None
     family = _DEGREE if mine.key in _DEGREE else {mine.key}
     rivals = [p for p in others if p.key in family]
+    if not rivals and mine.key in _WIDE:
+        rivals = [p for p in others if p.key in _WIDE and p.about & mine.about]
     most = max((len(p.about & mine.about) for p in rivals), default=0)
     if not most or (same and mine.key not in _DEGREE):
         near = same or [p for p in rivals if p.key == mine.key]

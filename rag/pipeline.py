@@ -151,6 +151,7 @@ class Pipeline:
         refiner: Refiner | None = None,
         counts: WordCounts | None = None,
         second_look: bool = False,
+        requery: bool = True,
     ) -> None:
         self._korean = korean
         self._embedder = embedder
@@ -166,6 +167,7 @@ class Pipeline:
         self._refiner = refiner
         self._counts = counts
         self._second_look = second_look
+        self._requery = requery
         self._narrower = narrower_of(korean.lexicon)
         self._tokens_of = lru_cache(maxsize=4096)(korean.tokens)
 
@@ -463,34 +465,42 @@ class Pipeline:
 
     def _again(self, last: _Attempt, recorder: Recorder, listener: Listener) -> _Attempt:
         """A further round: the question with one about what nothing cited holds, read with more effort."""
-        understood, doubt = last.understood, last.composed.doubt
-        assert doubt is not None  # a doubtful answer has one
+        understood = last.understood
         asked = understood.asked
-        text = reformulated(asked.text, doubt, asked.features.entities)
-        features, analysis = self._features(
-            replace(understood.query, text=text, previous=None, choice=None), asked.view
-        )
-        vector = self._vector(text, recorder)
-        query = replace(self._planned_query(text, vector, features, analysis, (), asked.view), share=SUB_SHARE)
+        further = self._further(last, recorder) if self._requery else ()
         harder = replace(asked.features, effort=more_effort(asked.features.effort))
         plan, decisions = make_plan(
             harder,
             understood.profile,
             self.table.effort[harder.effort],
-            (*understood.plan.queries, query),
+            (*understood.plan.queries, *further),
             understood.plan.scope,
             understood.plan.filters,
             self._timeout_s,
             available_levels=INDEXED_LEVELS,
         )
         plan = replace(plan, withheld=understood.plan.withheld)
-        recorder.decide("uncertainty", f"다시 찾기: {text}", "근거가 약해 다시 찾았습니다.", query=text)
+        queries = [one.text for one in further]
+        what = f"다시 찾기: {' / '.join(queries) or '질문 그대로'}"
+        recorder.decide("uncertainty", what, "근거가 약해 다시 찾았습니다.", queries=queries)
         for decision in decisions:
             recorder.decide(decision.stage, decision.what, decision.why, **decision.data)
         results = tuple(_known(result, asked.view, plan) for result in self.retriever.run(plan, recorder))
         view = asked.view.plus([passage for result in results for passage in result.passages])
         again = replace(understood, plan=plan, asked=replace(asked, features=harder, view=view))
         return self._attempt(again, results, replace(last.planned, plan=plan), recorder, listener)
+
+    def _further(self, last: _Attempt, recorder: Recorder) -> tuple[PlannedQuery, ...]:
+        """Q′, about the words that nothing cited holds; nothing where none is missing."""
+        understood, doubt = last.understood, last.composed.doubt
+        if doubt is None or not doubt.missing:
+            return ()
+        asked = understood.asked
+        text = reformulated(doubt, asked.features.entities)
+        alone = replace(understood.query, text=text, previous=None, choice=None)
+        features, analysis = self._features(alone, asked.view)
+        query = self._planned_query(text, self._vector(text, recorder), features, analysis, (), asked.view)
+        return (replace(query, share=SUB_SHARE),)
 
     def _result(self, attempt: _Attempt, answer: Answer, recorder: Recorder) -> Result:
         understood, retrieved = attempt.understood, attempt.retrieved

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from rag.schema import CHANNEL_LABELS, Answer, Citation, Clarification, Evidence, Result, Vote, Weights, segment_key
+from rag.schema import (
+    CHANNEL_LABELS,
+    Answer,
+    Citation,
+    CitedSentence,
+    Clarification,
+    Evidence,
+    Result,
+    Vote,
+    Weights,
+    segment_key,
+)
 
 # Everything before the answer; "llm_weights" is there only where a model picked the weights.
 RETRIEVAL_STAGES = (
@@ -31,6 +42,7 @@ def as_json(result: Result) -> dict[str, Any]:
         "choice": result.query.choice,
         "system": result.system,
         "answer": result.answer.text,
+        "lead": result.answer.lead,
         "refused": result.answer.refused,
         "answerer": result.answer.answerer,
         "notes": list(result.answer.notes),
@@ -39,8 +51,10 @@ def as_json(result: Result) -> dict[str, Any]:
             {
                 "text": sentence.text,
                 "supported": sentence.supported,
+                "outcome": sentence.outcome,
                 "note": sentence.note,
                 "citations": [_citation(citation) for citation in sentence.citations],
+                "conflicts": [_citation(citation) for citation in sentence.conflicts],
             }
             for sentence in result.answer.sentences
         ],
@@ -146,25 +160,29 @@ def asked_lines(asked: Clarification) -> list[str]:
 
 
 def numbered(answer: Answer) -> dict[tuple[str, int], tuple[int, Citation]]:
-    """(chunk id, start) → (number shown, citation), in the order of the answer."""
+    """(chunk id, start) → (number shown, citation), in the order of the answer; what contradicts it is numbered too."""
     found: dict[tuple[str, int], tuple[int, Citation]] = {}
     for sentence in answer.sentences:
-        for citation in sentence.citations:
+        for citation in (*sentence.citations, *sentence.conflicts):
             found.setdefault((citation.chunk_id, citation.start), (len(found) + 1, citation))
     return found
 
 
+def doubt_of(sentence: CitedSentence) -> str:
+    """What is said beside a sentence that nothing supports: 상충 with what both say, or 근거 미확인; "" for a supported one."""
+    if sentence.supported:
+        return ""
+    name = "상충" if sentence.outcome == "contradicted" else "근거 미확인"
+    return f"{name}: {sentence.note}" if sentence.note else name
+
+
 def _answer_lines(result: Result) -> list[str]:
     cited = numbered(result.answer)
-    lines: list[str] = []
+    lines: list[str] = [result.answer.lead] if result.answer.lead else []
     for sentence in result.answer.sentences:
-        marks = "".join(f"[{cited[(c.chunk_id, c.start)][0]}]" for c in sentence.citations)
-        doubt = (
-            ""
-            if sentence.supported or result.answer.refused
-            else f"(근거 미확인{': ' + sentence.note if sentence.note else ''})"
-        )
-        lines.append(f"{sentence.text} {marks}{doubt}".rstrip())
+        marks = "".join(f"[{cited[(c.chunk_id, c.start)][0]}]" for c in (*sentence.citations, *sentence.conflicts))
+        doubt = "" if result.answer.refused else doubt_of(sentence)
+        lines.append(f"{sentence.text} {marks}{f'({doubt})' if doubt else ''}".rstrip())
     lines += [f"※ {note}" for note in result.answer.notes]
     if result.answer.refused and result.answer.nearby:
         lines.append("가까운 문서: " + ", ".join(result.answer.nearby))

@@ -94,10 +94,9 @@ def missing_words(weights: Mapping[str, float], present: Collection[str]) -> tup
     return tuple(sorted(absent, key=lambda word: (-weights[word], word)))
 
 
-def reformulated(question: str, doubt: Doubt, names: Sequence[str]) -> str:
-    """Q′: the words that nothing cited holds, with what the question is about; the question itself where none is missing."""
-    words = list(dict.fromkeys((*names, *doubt.missing)))
-    return " ".join(words) if doubt.missing else question
+def reformulated(doubt: Doubt, names: Sequence[str]) -> str:
+    """Q′: what the question is about, and the words that nothing cited holds."""
+    return " ".join(dict.fromkeys((*names, *doubt.missing)))
 
 
 def more_effort(effort: Effort) -> Effort:

@@ -1,4 +1,4 @@
-"""Numbers that agree or differ, and citing by cosine and numbers."""
+"""Figures, denial, things named and direction of two sentences, and citing by them and the cosine."""
 
 from __future__ import annotations
 
@@ -9,92 +9,144 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.citations import MAX_CITATIONS, Candidate, citation_of, cite, numbers_agree, numbers_of, place_of
-from rag.schema import ChunkRecord, FloatVector, SentenceRecord
+from rag.citations import MAX_CITATIONS, Candidate, citation_of, cite, context_of, place_of
+from rag.claims import compare
+from rag.quantities import quantities, states
+from rag.schema import Answer, ChunkRecord, CitedSentence, FloatVector, SentenceRecord
+from rag.text import korean
+from rag.ui.components.answer import answer_html
+from rag.ui.style import _CSS
 
 THRESHOLD = 0.87
 
 
 @pytest.mark.parametrize(
-    ("text", "numbers"),
+    ("text", "read"),
     [
-        ("EC 2.5", {("2.5", "")}),
-        ("EC 2.50", {("2.5", "")}),
-        ("EC 2.0dS/m", {("2", "dS/m")}),
-        ("EC 2.5 mS/cm", {("2.5", "dS/m")}),
-        ("15℃", {("15", "℃")}),
-        ("15 °C", {("15", "℃")}),
-        ("15도", {("15", "℃")}),
-        ("15도로 맞춘다", {("15", "℃")}),
-        ("15도까지", {("15", "℃")}),
-        ("30%", {("30", "%")}),
-        ("30퍼센트", {("30", "%")}),
-        ("1,000배", {("1000", "배")}),
-        ("1,234,567원", {("1234567", "원")}),
-        ("3일에 2회 20분, 4시간", {("3", "일"), ("2", "회"), ("20", "분"), ("4", "시간")}),
-        ("40ppm 7kg", {("40", "ppm"), ("7", "kg")}),
-        # a range is both its ends, with the unit of the last
-        ("1.0~1.2dS/m", {("1", "dS/m"), ("1.2", "dS/m")}),
-        ("15 ∼ 18 ℃", {("15", "℃"), ("18", "℃")}),
-        ("15–18", {("15", ""), ("18", "")}),
-        ("18℃~22℃", {("18", "℃"), ("22", "℃")}),
-        ("15~18 그리고 30%", {("15", ""), ("18", ""), ("30", "%")}),
-        ("2026-11-20", {("2026", ""), ("11", ""), ("20", "")}),
-        # list numbers
-        ("1. 물을 20분 준다", {("20", "분")}),
-        ("2) EC 를 잰다", set()),
-        ("① 3회 젓는다", {("3", "회")}),
-        ("1.5 로 둔다", {("1.5", "")}),
+        ("EC 2.50", [(2.5, 2.5, "")]),
+        ("EC 2.5 mS/cm", [(2.5, 2.5, "dS/m")]),
+        ("EC 2500µS/cm", [(2.5, 2.5, "dS/m")]),
+        ("15도로 맞춘다", [(15, 15, "℃")]),
+        ("-3℃ 이하", [(-3, -3, "℃")]),
+        ("30퍼센트", [(30, 30, "%")]),
+        ("1,000배", [(1000, 1000, "배")]),
+        ("2천 배", [(2000, 2000, "배")]),
+        ("1억 7천만 원", [(170_000_000, 170_000_000, "원")]),
+        ("500~600만원", [(5_000_000, 6_000_000, "원")]),
+        ("오백만 원에서 육백만 원", [(5_000_000, 5_000_000, "원"), (6_000_000, 6_000_000, "원")]),
+        ("이점오 dS/m", [(2.5, 2.5, "dS/m")]),
+        ("한두 번", [(1, 2, "회")]),
+        ("이틀 동안", [(48, 48, "시간")]),
+        ("3일에 2회 20분", [(72, 72, "시간"), (2, 2, "회"), (20 / 60, 20 / 60, "시간")]),
+        ("Hoagland액을 1/10로", [(0.1, 0.1, "")]),
+        ("10분의 1로", [(0.1, 0.1, "")]),
+        ("18℃~22℃", [(18, 22, "℃")]),
+        ("15 ∼ 18 ℃", [(15, 18, "℃")]),
+        ("8시간에서 4시간으로", [(8, 8, "시간"), (4, 4, "시간")]),
+        ("오후 3~4시", [(15, 16, "시각")]),
+        ("2026-11-20", [(2026, 2026, "연도"), (1120, 1120, "월일")]),
+        ("2025년 7월 9일 3동", [(2025, 2025, "연도"), (709, 709, "월일"), (3, 3, "동")]),
+        ("1. 물을 20분 준다", [(20 / 60, 20 / 60, "시간")]),
+        ("2) EC 를 잰다", []),
+        ("TY545는 CO2 30%를", [(30, 30, "%")]),
         # the head of a word is no unit
-        ("EC 2.5 배액률 30%", {("2.5", ""), ("30", "%")}),
-        ("3 원인", {("3", "")}),
-        ("5 일조", {("5", "")}),
-        ("0.0", {("0", "")}),
-        ("숫자가 없다", set()),
-        ("", set()),
+        ("EC 2.5 배액률 30%", [(2.5, 2.5, ""), (30, 30, "%")]),
+        ("3 원인", [(3, 3, "")]),
+        ("고온과 열해를 입는다", []),
+        ("숫자가 없다", []),
+        ("", []),
     ],
 )
-def test_numbers_of(text: str, numbers: set[tuple[str, str]]) -> None:
-    assert numbers_of(text) == numbers
+def test_quantities(text: str, read: list[tuple[float, float, str]]) -> None:
+    assert [(pytest.approx(q.low), pytest.approx(q.high), q.unit) for q in quantities(text)] == read
 
 
 @pytest.mark.parametrize(
-    ("answer", "evidence", "agree"),
+    ("text", "direction"),
+    [
+        ("5℃ 이하", "down"),
+        ("5℃ 이상", "up"),
+        ("30℃를 넘으면", "up"),
+        ("85%를 넘지 않게", "down"),
+        ("8℃ 아래로 내려가지 않게", "up"),
+        ("2dS/m 이상이면 그대로 쓰지 않는다", "up"),
+        ("최대 20%까지", "down"),
+        ("5℃로", ""),
+    ],
+)
+def test_comparators(text: str, direction: str) -> None:
+    assert [q.direction for q in quantities(text)] == [direction]
+
+
+@pytest.mark.parametrize(
+    ("claim", "evidence", "agree"),
     [
         ("EC 2.5로 둔다.", "급액 EC는 2.5dS/m이다.", True),
         ("EC 2.5로 둔다.", "급액 EC는 3.5dS/m이다.", False),
         ("EC 2.5로 둔다.", "급액 EC는 12.5dS/m이다.", False),
-        ("EC 2.5로 둔다.", "급액 EC는 25dS/m이다.", False),
-        ("15도로 낮춘다.", "15℃까지 낮춘다.", True),
         ("15도로 낮춘다.", "15%까지 낮춘다.", False),
         ("EC 1.2 mS/cm", "EC 1.2 dS/m", True),
-        ("30 퍼센트", "30%", True),
-        ("1000배", "1,000배액", True),
+        ("EC 1200µS/cm", "EC 1.2 dS/m", True),
+        ("1.1m 높이", "110cm 높이", True),
+        ("일주일 간격", "7일 간격", True),
+        ("200평", "660㎡", True),
+        ("201평", "660㎡", False),
         ("1.0~1.2", "1.0에서 1.2로", True),
         ("1.0~1.3", "1.0~1.2dS/m", False),
         ("1.2dS/m", "1.0~1.2dS/m", True),
-        ("1.0dS/m", "1.0~1.2dS/m", True),
         ("1.1dS/m", "1.0~1.2dS/m", False),
-        ("30", "30%", True),  # no unit, nothing to contradict
-        ("30%", "30", True),
+        ("30", "30%", True),
         ("30%", "30분", False),
-        ("30분 3회", "30분 동안 준다", False),  # every number
-        ("30분 3회", "3회 30분", True),
-        ("30분 3회", "3분 30회", False),  # each with its own unit
-        ("1. 30분", "30분", True),
-        ("EC 2.5 배액률 30%", "EC 2.5dS/m, 배액률 30%", True),
-        ("환기한다", "20℃에서 환기한다", True),
-        ("20℃에서 환기한다", "환기한다", False),
+        ("30분 3회", "30분 동안 준다", False),
+        ("30분 3회", "3분 30회", False),
+        ("5℃ 이하", "5℃ 이상", False),
+        ("5℃ 이하", "5℃", True),
+        ("낮 20℃, 밤 25℃", "낮 25℃, 밤 20℃", False),
+        ("밤 20℃, 낮 25℃", "낮 25℃, 밤 20℃", True),
         ("", "", True),
     ],
 )
-def test_numbers_agree(answer: str, evidence: str, agree: bool) -> None:
-    assert numbers_agree(answer, evidence) is agree
+def test_figures_agree(claim: str, evidence: str, agree: bool) -> None:
+    assert all(states(quantities(evidence), q) for q in quantities(claim)) is agree
 
 
-@given(st.text(alphabet="0123456789.,~- %℃도배일회분원EC가", max_size=40))
-def test_a_sentence_agrees_with_itself(text: str) -> None:
-    assert numbers_agree(text, text)
+@given(st.text(alphabet="0123456789.,~- %℃도배일회분원만천시월년EC가", max_size=30))
+def test_a_sentence_states_its_own_figures(text: str) -> None:
+    assert all(states(quantities(text), q) for q in quantities(text))
+
+
+TITLE = "딸기 하우스 온도 관리"
+
+
+@pytest.mark.parametrize(
+    ("claim", "evidence", "outcome"),
+    [
+        ("창을 열어 환기합니다.", "창을 열어 환기한다.", "supported"),
+        ("창을 열어 환기하지 않습니다.", "창을 열어 환기한다.", "contradicted"),
+        ("창을 열어 환기한다.", "창을 열어 환기하지 않는다.", "contradicted"),
+        ("농약을 사료와 함께 나를 수 있다.", "농약은 사료와 함께 나를 수 없다.", "contradicted"),
+        ("밤 온도를 높인다.", "밤 온도를 낮춘다.", "contradicted"),
+        ("pH가 높으면 산을 넣어 높인다.", "pH가 높으면 산을 넣어 낮춘다.", "contradicted"),
+        ("딸기는 밤 5도 이상으로 지킵니다.", "밤 5℃ 이상을 지킨다.", "supported"),
+        ("밤 5℃ 이하로 지킨다.", "밤 5℃ 이상을 지킨다.", "contradicted"),
+        ("밤 8℃ 이상으로 지킨다.", "밤 5℃ 이상을 지킨다.", "contradicted"),
+        ("오이는 밤 5℃ 이상을 지킨다.", "밤 5℃ 이상을 지킨다.", "unsupported"),
+        ("수확기에는 밤 5℃ 이상을 지킨다.", "육묘기에는 밤 5℃ 이상을 지킨다.", "unsupported"),
+        ("담배가루이는 약을 뿌려 막는다.", "점박이응애는 약을 뿌려 막는다.", "unsupported"),
+        ("급액이 적으면 배꼽썩음과가 많아진다.", "급액이 적으면 배꼽썩음과가 많아진다.", "supported"),
+        ("배꼽썩음과가 많아지면 급액이 적다.", "급액이 적으면 배꼽썩음과가 많아진다.", "contradicted"),
+        ("TSWV는 총채벌레를 옮긴다.", "TSWV는 총채벌레가 옮긴다.", "contradicted"),
+    ],
+)
+def test_compare(claim: str, evidence: str, outcome: str) -> None:
+    assert compare(claim, evidence, TITLE).outcome == outcome
+
+
+def test_a_day_and_a_house_may_stand_in_the_title() -> None:
+    sentence, title = "오늘 63kg을 수확했다.", "작업일지 2024년 12월 6일 금요일\n3동 딸기"
+    assert compare("2024-12-06 3동에서 63kg을 수확했습니다.", sentence, title).outcome == "supported"
+    assert compare("2024-12-07 3동에서 63kg을 수확했습니다.", sentence, title).outcome == "unsupported"
+    assert compare("2024-12-06 2동에서 63kg을 수확했습니다.", sentence, title).outcome == "unsupported"
 
 
 def unit(cosine: float) -> FloatVector:
@@ -155,10 +207,37 @@ def test_numbers_must_agree() -> None:
     assert sentence.note is None
 
 
-def test_a_note_when_only_numbers_differ() -> None:
-    sentence = cite("EC 2.5", QUESTION, [candidate("EC 3.5", 0.95)], THRESHOLD)
-    assert (sentence.supported, sentence.note) == (False, "수치가 근거와 다릅니다.")
-    assert cite("EC 2.5", QUESTION, [candidate("EC 3.5", 0.8)], THRESHOLD).note is None
+def test_a_contradiction_keeps_what_it_conflicts_with_and_both_figures() -> None:
+    sentence = cite("급액 EC는 2.5dS/m이다.", QUESTION, [candidate("급액 EC는 1.2dS/m이다.", 0.95)], THRESHOLD)
+    assert (sentence.outcome, sentence.supported, sentence.citations) == ("contradicted", False, ())
+    assert [c.sentence for c in sentence.conflicts] == ["급액 EC는 1.2dS/m이다."]
+    assert sentence.note == "근거는 1.2dS/m, 답변은 2.5dS/m"
+    far = cite("급액 EC는 2.5dS/m이다.", QUESTION, [candidate("급액 EC는 1.2dS/m이다.", 0.8)], THRESHOLD)
+    assert (far.outcome, far.conflicts, far.note) == ("unsupported", (), None)
+
+
+def test_support_outweighs_a_contradiction() -> None:
+    given_ = [candidate("급액 EC는 1.2dS/m이다.", 0.95), candidate("급액 EC는 2.5dS/m이다.", 0.9, row=1)]
+    assert cite("급액 EC는 2.5dS/m이다.", QUESTION, given_, THRESHOLD).outcome == "supported"
+
+
+def test_conflicts_never_stand_beside_citations_and_never_without_a_note() -> None:
+    citation = citation_of(candidate("가", 0.9), 0.9, ())
+    for fields in ({"citations": (citation,), "note": "x"}, {}):
+        with pytest.raises(ValueError, match="contradicted"):
+            CitedSentence(text="가", conflicts=(citation,), **fields)
+
+
+def test_the_day_of_a_public_document_is_no_context() -> None:
+    chunk = replace(candidate("x", 0.9).chunk, date="2026-03-05", crop="딸기")
+    assert context_of(chunk) == "제목\n절\n딸기"
+    assert context_of(replace(chunk, scope_id="farm:haetsal")) == "제목\n절\n딸기\n2026-03-05"
+
+
+def test_a_draft_with_list_numbers_is_cut_at_them() -> None:
+    draft = "1. 물을 20분 준다.\n2. EC를 2.5로 맞춘다. 3회 잰다."
+    spans = korean().sentences(draft)
+    assert [draft[s.start : s.end] for s in spans] == ["1. 물을 20분 준다.", "2. EC를 2.5로 맞춘다.", "3회 잰다."]
 
 
 def test_nothing_to_cite() -> None:
@@ -184,3 +263,12 @@ def test_place_of(section: str, locator: str, place: str) -> None:
 def test_the_same_arguments_give_the_same_citations() -> None:
     given_ = [candidate(text, 0.9, row=i) for i, text in enumerate("가나다라")]
     assert cite("x", QUESTION, given_, THRESHOLD) == cite("x", QUESTION, given_, THRESHOLD)
+
+
+def test_a_contradiction_is_red_says_so_and_opens_its_evidence() -> None:
+    sentence = cite("급액 EC는 2.5dS/m이다.", QUESTION, [candidate("급액 EC는 1.2dS/m이다.", 0.95)], THRESHOLD)
+    page = answer_html(Answer(sentences=(sentence,), refused=False, answerer="llm"), "k")
+    assert "class='on-contra'" in page
+    assert "data-cite='cite-k-1'" in page
+    assert "(상충: 근거는 1.2dS/m, 답변은 2.5dS/m)" in page
+    assert ".on-contra { color" in _CSS

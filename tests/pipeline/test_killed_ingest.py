@@ -12,17 +12,30 @@ from pathlib import Path
 
 import pytest
 
-from ingest.sample.build import CorpusManifest
 from rag.assembly import build_pipeline
-from rag.stores.record import ScopeRecord, scopes_on_disk
-from rag.stores.snapshot import open_snapshot
-from tests.pipeline.support import asked, command, copy_store, record_of, settings_for, snapshot_files, stable, take_in
+from rag.schema import Scope
+from rag.stores.record import scopes_on_disk
+from rag.stores.snapshot import current_digest, open_snapshot
+from rag.stores.view import Views
+from tests.pipeline.support import (
+    asked,
+    command,
+    copy_store,
+    record_of,
+    settings_for,
+    snapshot_files,
+    stable,
+    take_in,
+    write_files,
+)
 from tests.stores.support import contents
 
 FARM = "haetsal"
 SEED = 20261201
 QUESTION = "1동 토마토 배액률이 얼마였지?"
-KILLS = 8
+KILLS = 20
+# After so many of the kills, a copy is completed and compared as a whole.
+COMPLETED = (0, 8, 16, 18, 19)
 
 
 def documents_in(store: Path) -> dict[str, tuple[str, int, int]]:
@@ -50,12 +63,21 @@ def documents_in(store: Path) -> dict[str, tuple[str, int, int]]:
     return {doc_id: (text, chunks, sentences) for doc_id, text, _, chunks, sentences in rows}
 
 
-def check_snapshot(record: ScopeRecord) -> None:
+def check_consistent(store: Path) -> None:
+    """Vectors, keyword index, graph and rows agree in number, and with the record where the snapshot is its state."""
+    record = record_of(store, FARM)
     snapshot = open_snapshot(record)
-    if snapshot is not None:
-        for rows in snapshot.levels.values():
-            assert len(rows.chunk_ids) == len(rows.vectors) == len(rows.document_of) == len(rows.tokens)
-            assert len(rows.spans) == len(snapshot.sentence_tokens) == len(snapshot.sentence_vectors)
+    if snapshot is None:
+        return
+    view = Views(store, record.manifest()).get(Scope(farm_id=FARM))
+    counts, current = record.counts(), current_digest(record) == record.digest()
+    for name, rows in snapshot.levels.items():
+        assert len(rows.chunk_ids) == len(rows.vectors) == len(rows.document_of) == len(rows.tokens)
+        assert len(rows.spans) == len(snapshot.sentence_tokens) == len(snapshot.sentence_vectors)
+        assert not current or len(rows.chunk_ids) == counts[f"chunks_{name}"]
+        level = view.levels[name]
+        assert level.graph.n_chunks == level.bm25.n_rows == len(level.chunk_ids) == sum(map(len, level.matrices))
+    assert not current or len(snapshot.documents) == counts["documents"]
 
 
 def state(store: Path) -> tuple[object, ...]:
@@ -91,13 +113,19 @@ def killed_run(store: Path, folder: Path, after: int | None, delay: float) -> in
 
 
 @pytest.mark.slow
-def test_killed_at_eight_moments(corpus: CorpusManifest, base: Path, tmp_path: Path) -> None:
-    folder = corpus.target / "farms" / FARM
-    n_files = sum(path.is_file() for path in folder.rglob("*"))
-    store = tmp_path / "store"
-    store.mkdir()
-    copy_store(base / "public", store / "public")
-    uninterrupted = state(base)
+@pytest.mark.timeout(900)
+def test_killed_at_twenty_moments(base: Path, tmp_path: Path) -> None:
+    n_files = 100
+    folder = write_files(  # other bytes, the same words: there is little to embed
+        tmp_path / "in",
+        {f"작업일지/{n:03d}.md": "# 작업일지\n\n1동 토마토 배액률은 31.5%였다.\n" + "\n" * n for n in range(n_files)},
+    )
+    store, whole = tmp_path / "store", tmp_path / "whole"
+    for place in (store, whole):
+        place.mkdir()
+        copy_store(base / "public", place / "public")
+    assert take_in(whole, FARM, folder) == 0
+    uninterrupted = state(whole)
 
     def completed(copy: Path) -> tuple[object, ...]:
         """The state after the next, uninterrupted run."""
@@ -106,21 +134,22 @@ def test_killed_at_eight_moments(corpus: CorpusManifest, base: Path, tmp_path: P
         return state(copy)
 
     dice = random.Random(SEED)
-    step = n_files // (KILLS - 2)
+    step = n_files // (KILLS - 3)
     known: dict[str, tuple[str, int, int]] = {}
     with ThreadPoolExecutor(1) as beside:  # completes copies while the next victim starts
         copies = []
         for number in range(KILLS):
-            writing = number < KILLS - 2  # the last two hit the making of the snapshot
+            writing = number < KILLS - 3  # the last three hit the making of the snapshot
             after = dice.randint(1, step) if writing else None
             reported = killed_run(store, folder, after, dice.uniform(0, 0.06 if writing else 0.3))
             found = documents_in(store)
             assert found.items() >= known.items(), "an indexed document was lost"
             assert len(found) >= len(known) + reported, "a document was reported but is not there"
             known = found
-            check_snapshot(record_of(store, FARM))
-            build_pipeline(settings_for(store)).ask(asked(QUESTION, FARM))  # in any state, questions are answered
-            copies.append(beside.submit(completed, copy_store(store, tmp_path / f"copy{number}")))
+            check_consistent(store)
+            if number in COMPLETED:
+                build_pipeline(settings_for(store)).ask(asked(QUESTION, FARM))  # in any state, questions are answered
+                copies.append(beside.submit(completed, copy_store(store, tmp_path / f"copy{number}")))
         assert len(known) == n_files
         assert all(copy.result() == uninterrupted for copy in copies)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from rag.render import numbered
+from rag.render import doubt_of, numbered
 from rag.schema import Answer, Citation, CitedSentence
 from rag.ui.escape import html_text, plain, shortened
 from rag.ui.turn import Turn
@@ -20,7 +20,7 @@ def banners(turn: Turn) -> None:
 
 
 def answer_text(turn: Turn, key: str) -> None:
-    """The answer's sentences; unsupported ones dotted, with the reason."""
+    """The answer's sentences; unsupported ones dotted, contradicted ones red with both figures."""
     st.html(answer_html(turn.answer, key))
     if turn.cancelled:
         st.caption("답변을 중간에 멈췄습니다.")
@@ -37,21 +37,23 @@ def answer_html(answer: Answer, key: str) -> str:
     """The answer as HTML; its numbers press the buttons ``cite-{key}-{n}``."""
     numbers = {place: number for place, (number, _) in numbered(answer).items()}
     sentences = " ".join(_sentence(s, numbers, key, answer.refused) for s in answer.sentences)
-    return f"<div class='on-text'>{sentences}</div>"
+    lead = f"<div class='on-muted'>{html_text(answer.lead)}</div>" if answer.lead else ""
+    return f"{lead}<div class='on-text'>{sentences}</div>"
 
 
 def _sentence(sentence: CitedSentence, numbers: dict[tuple[str, int], int], key: str, refused: bool) -> str:
     text = html_text(sentence.text)
+    marks = "".join(
+        f"<button type='button' class='on-cite' data-cite='cite-{key}-{n}' title='{html_text(c.title)}'>{n}</button>"
+        for c in (*sentence.citations, *sentence.conflicts)
+        for n in (numbers[c.chunk_id, c.start],)
+    )
     if sentence.supported:
-        marks = [(numbers[c.chunk_id, c.start], c) for c in sentence.citations]
-        return text + "".join(
-            f"<button type='button' class='on-cite' data-cite='cite-{key}-{n}' title='{html_text(c.title)}'>{n}</button>"
-            for n, c in marks
-        )
+        return text + marks
     if refused:
         return text
-    why = f"근거 미확인: {sentence.note}" if sentence.note else "근거 미확인"
-    return f"<span class='on-doubt'>{text}</span> <span class='on-note'>({html_text(why)})</span>"
+    look = "on-contra" if sentence.outcome == "contradicted" else "on-doubt"
+    return f"<span class='{look}'>{text}</span>{marks} <span class='on-note'>({html_text(doubt_of(sentence))})</span>"
 
 
 def citation_buttons(turn: Turn, key: str, *, brief: bool = False) -> None:
