@@ -1,4 +1,4 @@
-"""``python -m eval farm|latency|llm-weights|compare|ablate|slots|speed``: figures go to the screen and, with --json, into a file.
+"""``python -m eval farm|latency|llm-weights|compare|ablate|slots|calibrate|speed``: figures go to the screen and, with --json, into a file.
 
 ``farm``, ``latency`` and ``llm-weights`` measure on the index of the store, the others on retrieval sets or on generated
 data. Commands of ``eval.commands`` write their own JSON.

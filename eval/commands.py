@@ -1,5 +1,5 @@
 """The measuring commands that write their own JSON: ``compare``, ``ablate``, ``slots``, ``calibrate``, ``speed`` (no store needed) and
-``llm-weights`` (on the index of the store); registered by ``eval.__main__``.
+``llm-weights``, ``answers``, ``ragas`` (on the index of the store); registered by ``eval.__main__``.
 """
 
 from __future__ import annotations

@@ -2,14 +2,15 @@
 
 Logistic regression with an L2 penalty on standardised features, balanced between answerable and unanswerable
 questions, each weight bound to the sign its feature has by meaning (``SIGNS``). Fitted on the tune part of the farm set and on the
-calibration and development questions (``sets/source``), never on the test part. The threshold refuses ``MUST_REFUSE`` of
-the unanswerable questions in leave-one-out predictions. Weights are stored for the raw features.
+calibration and development questions (``sets/source``), never on the test part. The threshold makes
+refusals as often right as complete in leave-one-out predictions. Weights are stored for the raw features; questions
+that a rule refuses (no such record, no registration) are left out.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -20,16 +21,35 @@ from scipy.optimize import minimize
 
 from eval.questions import Question
 from rag.answering.calibration import Support
+from rag.answering.refusals import NO_REGISTRATION
 from rag.pipeline import Pipeline
 from rag.schema import Query, Scope
 
 PENALTY = 5.0
-# Share of the unanswerable questions that the threshold has to refuse.
-MUST_REFUSE = 0.8
+# Share of unanswerable questions that the threshold is chosen for, about that of the farm set; the fitting questions
+# hold more of them.
+UNANSWERABLE = 0.2
 # What each feature can only mean; with so few questions a free sign would follow noise.
-SIGNS = (+1, +1, +1, +1, +1, +1, +1, +1, -1, -1, 0, +1, +1)
+SIGNS: Mapping[str, int] = {
+    "vector_gap": +1,
+    "agreement": +1,
+    "terms": +1,
+    "cosine": +1,
+    "missing": -1,
+    "said": +1,
+    "passage": +1,
+    "unsaid_here": -1,
+    "unfocused": -1,
+    "unknown": -1,
+    "unnamed": -1,
+    "parts": 0,
+    "row": +1,
+    "quantity": -1,
+    "record": 0,
+}
 _BOUNDS = {+1: (0, None), -1: (None, 0), 0: (None, None)}
 _NAMES = tuple(field.name for field in fields(Support))
+_THRESHOLDS = np.arange(0.05, 0.96, 0.01)
 Array = npt.NDArray[np.float64]
 
 
@@ -38,9 +58,9 @@ def supports_of(pipeline: Pipeline, questions: Sequence[Question]) -> list[tuple
     found: list[tuple[Question, Support]] = []
     for question in questions:
         query = Query(text=question.question, scope=Scope(farm_id=question.farm), asked_at=question.asked_at)
-        decisions = pipeline.ask(query).trace.decisions
-        support = next((d.data["support"] for d in decisions if "support" in d.data), None)
-        if support is not None:  # else a rule refused before the evidence was weighed
+        result = pipeline.ask(query)
+        support = next((d.data["support"] for d in result.trace.decisions if "support" in d.data), None)
+        if support is not None and NO_REGISTRATION not in result.answer.notes:  # else a rule refused
             found.append((question, support))
     return found
 
@@ -55,7 +75,7 @@ def fit(x: Array, y: Array, penalty: float = PENALTY) -> tuple[float, Array]:
         margin = (2 * y - 1) * (z @ w[1:] + w[0])
         return float((share * np.logaddexp(0, -margin)).sum() + penalty * (w[1:] ** 2).sum() / 2)
 
-    bounds = [(None, None), *(_BOUNDS[sign] for sign in SIGNS)]
+    bounds = [(None, None), *(_BOUNDS[SIGNS[name]] for name in _NAMES)]
     w: Array = minimize(loss, np.zeros(x.shape[1] + 1), method="L-BFGS-B", bounds=bounds).x
     weights = w[1:] / spread
     return float(w[0] - (weights * mean).sum()), weights
@@ -77,9 +97,14 @@ def leave_one_out(x: Array, y: Array) -> Array:
     return out
 
 
-def threshold_for(probability: Array, y: Array, must_refuse: float = MUST_REFUSE) -> float:
-    """The smallest threshold that refuses ``must_refuse`` of the unanswerable questions."""
-    return float(np.quantile(probability[y == 0], must_refuse, method="higher"))
+def threshold_for(probability: Array, y: Array, unanswerable: float = UNANSWERABLE) -> float:
+    """The threshold of the best min(precision, recall) of refusals where a share ``unanswerable`` has no answer."""
+    refused = probability[None, :] < _THRESHOLDS[:, None]
+    recall = refused[:, y == 0].mean(axis=1)
+    wrongly = refused[:, y == 1].mean(axis=1)
+    right = unanswerable * recall
+    precision = right / np.maximum(right + (1 - unanswerable) * wrongly, 1e-9)
+    return float(_THRESHOLDS[int(np.argmax(np.minimum(precision, recall)))])
 
 
 def fit_refusal(pipeline: Pipeline, questions: Sequence[Question]) -> dict[str, Any]:

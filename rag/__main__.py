@@ -1,5 +1,5 @@
 """``python -m rag "질문"``: ask on the terminal. ``python -m rag lexicon``: see ``rag.lexicon_suggest``;
-``python -m rag doctor``: see ``rag.doctor``.
+``python -m rag doctor``: see ``rag.doctor``; ``python -m rag feedback``: see ``rag.feedback_export``.
 
 Exit codes: 0 answered; 1 refused (nothing on file supports an answer); 2 wrong usage, question or setting;
 3 the index is missing, busy, damaged or built by other components.
@@ -17,6 +17,7 @@ from pathlib import Path
 from rag.assembly import build_pipeline
 from rag.doctor import main as check_up
 from rag.errors import IndexMismatch, RagError, SettingsError, StoreError
+from rag.feedback_export import main as show_feedback
 from rag.lexicon_suggest import main as suggest_words
 from rag.pipeline import Pipeline
 from rag.query.clarify import option_of
@@ -32,7 +33,8 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
         prog="python -m rag",
         description="농장 자료에 묻고 근거가 달린 답을 받습니다.",
         epilog="다른 명령: 'python -m rag doctor' 설치와 색인을 살피고 할 일을 말합니다. "
-        "'python -m rag lexicon --suggest' 용어집이 모르는 낱말을 보이고 고르게 합니다.",
+        "'python -m rag lexicon --suggest' 용어집이 모르는 낱말을 보이고 고르게 합니다. "
+        "'python -m rag feedback --farm ID' 답변에 남긴 의견을 보이고 조정 질문으로 내보냅니다.",
     )
     parser.add_argument("question", help="질문")
     parser.add_argument("--farm", metavar="ID", help="이 농장의 자료도 봅니다 (없으면 공용 자료만)")
@@ -86,12 +88,14 @@ def _chosen(args: argparse.Namespace, query: Query, pipeline: Pipeline) -> Query
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Ask one question, suggest words for the lexicon, or check the installation; returns the exit code."""
+    """Ask one question, suggest words for the lexicon, show feedback, or check the installation; returns the exit code."""
     given = sys.argv[1:] if argv is None else argv
     if given[:1] == ["lexicon"] and len(given) > 1:
         return suggest_words(given[1:])
     if given[:1] == ["doctor"]:
         return check_up(given[1:])
+    if given[:1] == ["feedback"]:
+        return show_feedback(given[1:])
     args = _arguments(given)
     try:
         settings = load_settings(store=args.store, model=args.model)

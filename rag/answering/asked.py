@@ -55,10 +55,22 @@ _PESTICIDE = re.compile(r"농약|약제|약(?=[은을이도\s?.,]|$)|[가-힣]�
 _PRODUCT = re.compile(r"수화제|유제|액제|입제|분제|수용제|훈연제|유탁제|캡슐제|분산성|미탁제|수면전개제")
 # Words that stand in every registration.
 _GENERIC = frozenset(
-    {"희석배수", "사용량", "사용시기", "사용횟수", "안전사용시기", "발생초기", "발병초", "유효기간", "작물명", "등록", "농약"}
+    {
+        "희석배수",
+        "사용량",
+        "사용시기",
+        "사용횟수",
+        "안전사용시기",
+        "발생초기",
+        "발병초",
+        "유효기간",
+        "작물명",
+        "등록",
+        "농약",
+    }
 )
 _REGISTRATION = re.compile(
-    r"등록|농약|약제|무슨\s?약|어떤\s?약|약\s?(?:이름|뭐|뭘|추천|있|좀|중)|칠\s?수\s?있는|[가-힣]약\s|올라\s?있는"
+    r"등록|농약|약제|무슨\s?약|어떤\s?약|약\s?(?:이름|뭐|뭘|추천|있|좀|중)|칠\s?수\s?있는|[가-힣]약(?:\s|[?.!]?$)|올라\s?있는"
 )
 
 
@@ -169,7 +181,9 @@ class Asked:
         """Whether the question asks for a pesticide's dose, pre-harvest interval or number of sprays."""
         if self.record or not _DOSE.search(self.text):
             return False
-        return bool(_PRODUCT.search(self.text) or _PESTICIDE.search(self.text) or (self.named(*PESTS) and self.products))
+        return bool(
+            _PRODUCT.search(self.text) or _PESTICIDE.search(self.text) or (self.named(*PESTS) and self.products)
+        )
 
 
 def figure_asked(question: str) -> re.Pattern[str] | None:

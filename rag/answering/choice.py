@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from rag.answering.asked import CROP, PESTS, REGISTERED, Asked, says
-from rag.answering.order import ACTION, CAUSE, DEFINITION, SYMPTOM, role_of
-from rag.answering.rows import cells_of, is_registration
+from rag.answering.order import ACTION, CAUSE, DEFINITION, SYMPTOM, headed_as, role_of
+from rag.answering.rows import MONTHLY_KINDS, cells_of, is_registration
 from rag.answering.sentences import COSINE_ZERO, Scored, lead_of
 from rag.quantities import LIST_NUMBER
 from rag.schema import PUBLIC, ChunkRecord
@@ -39,9 +39,13 @@ FEW, FEW_RELATIVE = 3, 0.4
 # A day of a list of records is told when its best sentence comes this close to the best of all.
 DAY_RELATIVE = 0.35
 ROLE_RELATIVE = 0.45
+# What a heading that names a role adds to a sentence below it; once more where it says what to do when it has happened.
+HEADED = 0.3
 # Almost the same sentence in two documents.
 SAME = 0.965
-_LISTING = re.compile(r"언제언제|쭉|전부|모두|목록|내역|날짜|며칠에|날들|다\s?(?:뽑|보여|알려)|무슨\s?(?:약|일)|뭐\s?했|몇\s?번")
+_LISTING = re.compile(
+    r"언제언제|쭉|전부|모두|목록|내역|날짜|며칠에|날들|다\s?(?:뽑|보여|알려)|무슨\s?(?:약|일)|뭐\s?했|몇\s?번"
+)
 _LATEST = re.compile(r"남았|남아|마지막|최근|지금|현재|요즘|제일\s?나중")
 _WHICH = re.compile(r"(?:무슨|어떤|뭔)\s?(?:병|바이러스|벌레|해충|장해)|이거\s?(?:뭐|무슨)|뭐(?:죠|예요|임|지)")
 _LEAD_IN = re.compile(r"다음 각 호|다음 각 목|다음과 같|다음의|아래와 같|순서로")
@@ -115,16 +119,22 @@ def choose(asked: Asked, scored: Sequence[Scored], limits: Limits = NORMAL) -> l
         if mine:
             _take_best(choice, mine, RELATIVE)
             return choice.sentences
-    for aspect in aspects_of(asked):
+    sides = aspects_of(asked)
+    for aspect in sides:
         choice.take(_best([s for s in scored if aspect(s.chunk, s.candidate.text)], choice))
+    months = [s for s in scored if s.exact and s.chunk.kind in MONTHLY_KINDS]
+    if months and all(
+        any(side(s.chunk, s.candidate.text) for s in months) for side in sides
+    ):  # the record itself is there: what else that month's papers say is not asked
+        _take_best(choice, months, 0.0)
+        return choice.sentences
     _take_parts(choice, scored, len(asked.parts))
     if asked.record and not choice.sentences:
         _take_days(choice, asked, scored)
-    if not asked.parts:
-        if asks_name(asked):
-            _take_name(choice, asked, scored)
-        if asked.features.intent == "relational":
-            _take_roles(choice, asked, scored)
+    if not asked.parts and asks_name(asked):
+        _take_name(choice, asked, scored)
+    if asked.features.intent == "relational":
+        _take_roles(choice, asked, scored)
     _take_best(choice, scored, RELATIVE)
     return choice.sentences
 
@@ -195,18 +205,24 @@ def _take_name(choice: Choice, asked: Asked, scored: Sequence[Scored]) -> None:
 
 
 def _take_roles(choice: Choice, asked: Asked, scored: Sequence[Scored]) -> None:
-    """The best sentence, then the best of its document for each role that the question asks for and the answer lacks."""
+    """The best sentence, then the best of its document for each role asked for, unless a better one is told."""
     first = _best(scored, choice)
     if first is None:
         return
     choice.take(first)
     mine = [s for s in scored if s.chunk.doc_id == first.chunk.doc_id]
     for role in wanted_roles(asked.text):
-        if any(role_of(s.candidate.text) == role for s in choice.sentences):
-            continue
-        best = _best([s for s in mine if role_of(s.candidate.text) == role], choice)
-        if best is not None and best.relevance >= ROLE_RELATIVE * first.relevance:
+        told = [_for_role(s, role) for s in choice.sentences if role_of(s.candidate.text) == role]
+        fitting = [(_for_role(s, role), s) for s in mine if role_of(s.candidate.text) == role]
+        value, best = max(fitting, key=lambda pair: (pair[0], -pair[1].number), default=(0.0, first))
+        if value >= max([ROLE_RELATIVE * first.relevance, *told]):
             choice.take(best)
+
+
+def _for_role(scored: Scored, role: str) -> float:
+    """Relevance of a sentence to a role: below "발생했을 때의 조치" the disorder need not be named again."""
+    section = scored.chunk.section
+    return scored.relevance + HEADED * headed_as(role, section) + HEADED * (role == ACTION and "조치" in section)
 
 
 def wanted_roles(question: str) -> tuple[str, ...]:

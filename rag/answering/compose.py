@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rag.answering.asked import Asked
+from rag.answering.asked import REGISTERED, Asked
 from rag.answering.extractive import ExtractiveAnswerer, candidates_of
 from rag.answering.llm import Draft, Hooks, LlmAnswerer, Request, long_parts
 from rag.answering.prompts import NOT_FOUND
@@ -18,6 +19,7 @@ from rag.embedding import Encoder
 from rag.errors import GenerationError
 from rag.query.features import names_another_farm
 from rag.schema import Answer, ChannelResult, FusedEvidence, RetrievalPlan
+from rag.stores.view import View
 from rag.text import Korean, nfc
 from rag.tracing import Recorder
 from rag.uncertainty import Doubt, UncertaintyModel, coverage, missing_words, similarity_entropy
@@ -34,7 +36,7 @@ class Composed:
     answer: Answer
     doubt: Doubt | None = None
     uncertainty: float | None = None
-    threshold: float = 1.0
+    threshold: float = math.inf
 
     @property
     def doubtful(self) -> bool:
@@ -45,7 +47,7 @@ class Composed:
 class Composer:
     """Writes answers from the evidence of a plan. Holds no state between questions.
 
-    ``models``: how doubt is weighed, by "extractive" and "llm"; without one, U is not computed.
+    ``models``: how doubt is weighed, by "extractive" and "llm"; without one, H and O are told, and no U.
     """
 
     def __init__(
@@ -85,16 +87,20 @@ class Composer:
         recorder.decide("answer", "거절" if extracted.refused else "답변", "근거의 세기", support=support)
         if self._llm is None or extracted.refused:
             hooks.on_token(extracted.text)
-            return self._weighed(EXTRACTIVE, extracted, self._doubt(asked, used, extracted), evidence, recorder)
+            return self._weighed(
+                EXTRACTIVE, extracted, self._doubt(asked, used, extracted), asked.view, evidence, recorder
+            )
         try:
             draft = self._llm.answer(self._request(asked, plan, used), hooks)
         except GenerationError as error:
             recorder.decide("answer", "추출 답변으로 대신", str(error))
             note = f"모델 답변에 실패해 근거 문장으로 답합니다. {error}"
             extracted = replace(extracted, notes=(note, *extracted.notes))
-            return self._weighed(EXTRACTIVE, extracted, self._doubt(asked, used, extracted), evidence, recorder)
+            return self._weighed(
+                EXTRACTIVE, extracted, self._doubt(asked, used, extracted), asked.view, evidence, recorder
+            )
         answer = self._checked(asked, draft, used)
-        return self._weighed(GENERATED, answer, self._doubt(asked, used, answer, draft), evidence, recorder)
+        return self._weighed(GENERATED, answer, self._doubt(asked, used, answer, draft), asked.view, evidence, recorder)
 
     def _refused_by_rule(
         self,
@@ -145,17 +151,14 @@ class Composer:
 
     def _doubt(self, asked: Asked, used: FusedEvidence, answer: Answer, draft: Draft | None = None) -> Doubt:
         view = asked.view
-        cited = {
-            word
-            for s in answer.sentences
-            for c in s.citations
-            for word in view.cited_tokens(c.chunk_id, c.start, c.end)
-        }
+        held = {token for item in used for token in view.chunk_tokens(item.chunk.chunk_id)}
+        citations = [citation for sentence in answer.sentences for citation in sentence.citations]
+        cited = {word for c in citations for word in view.cited_tokens(c.chunk_id, c.start, c.end)}
+        cited = held if answer.refused else cited  # a refusal cites nothing: what it had to go by, then
         missing = missing_words(asked.weights, cited)
         weak = tuple(s.text for s in answer.sentences if not s.supported) if not answer.refused else ()
         if draft is not None:
             said = dict.fromkeys(self._korean.tokens(nfc(answer.text)), 1.0)
-            held = {token for item in used for token in view.chunk_tokens(item.chunk.chunk_id)}
             return Doubt(entropy=draft.entropy, coverage=coverage(said, held), missing=missing, weak=weak)
         vectors = [view.sentences(item.chunk.chunk_id)[1] for item in used]
         rows = [vector for vector in vectors if len(vector)]
@@ -164,16 +167,14 @@ class Composer:
         return Doubt(entropy=entropy, coverage=coverage(asked.weights, cited), missing=missing, weak=weak)
 
     def _weighed(
-        self, kind: str, answer: Answer, doubt: Doubt, evidence: FusedEvidence, recorder: Recorder
+        self, kind: str, answer: Answer, doubt: Doubt, view: View, evidence: FusedEvidence, recorder: Recorder
     ) -> Composed:
-        answer = _from_the_web(_dated(answer, evidence), evidence)
+        answer = _from_the_web(_dated(answer, view), evidence)
         model = self._models.get(kind)
-        if model is None:
-            return Composed(answer=answer, doubt=doubt)
-        value = model.value(doubt.entropy, doubt.coverage)
+        value = None if model is None else model.value(doubt.entropy, doubt.coverage)
         recorder.decide(
             "uncertainty",
-            f"U {value:.2f} (기준 {model.tau:.2f})",
+            "U 기준 없음" if model is None else f"U {value:.2f} (기준 {model.tau:.2f})",
             f"엔트로피 H {doubt.entropy:.2f}, 덮인 몫 O {doubt.coverage:.2f}",
             u=value,
             entropy=doubt.entropy,
@@ -181,16 +182,19 @@ class Composer:
             missing=list(doubt.missing),
             weak=list(doubt.weak),
         )
-        return Composed(answer=answer, doubt=doubt, uncertainty=value, threshold=model.tau)
+        return Composed(
+            answer=answer, doubt=doubt, uncertainty=value, threshold=math.inf if model is None else model.tau
+        )
 
 
-def _dated(answer: Answer, evidence: FusedEvidence) -> Answer:
+def _dated(answer: Answer, view: View) -> Answer:
     """The answer, with the date of the snapshot where it cites pesticide registrations."""
     cited = {citation.chunk_id for sentence in answer.sentences for citation in sentence.citations}
-    dates = {i.chunk.date for i in evidence if i.chunk.chunk_id in cited and i.chunk.kind == "농약등록"}
-    if not dates:
+    documents = [view.document_of(chunk_id) for chunk_id in cited if view.place(chunk_id) is not None]
+    days = {document.days for document in documents if document.kind == REGISTERED}
+    if not days:
         return answer
-    known = ", ".join(sorted(date for date in dates if date)) or "날짜 미상"
+    known = ", ".join(sorted(first.isoformat() for first, _ in filter(None, days))) or "날짜 미상"
     note = f"농약 등록 정보는 {known} 기준 사본입니다. 살포 전에 농약안전정보시스템(psis.rda.go.kr)을 확인하세요."
     return replace(answer, notes=(*answer.notes, note))
 

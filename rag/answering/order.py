@@ -16,14 +16,30 @@ from rag.schema import PUBLIC, ChunkRecord
 
 DEFINITION, CAUSE, SYMPTOM, ACTION = "정의", "원인", "증상", "대책"
 ROLES = (DEFINITION, CAUSE, SYMPTOM, ACTION)
-_DEFINES = re.compile(r"(?:은|는|란)\s.*(?:장해|병|해충|방법|방식|현상|품종|시기|것|말|장치|배지|상태)(?:이다|을 말한다|라고 한다)\.?$|말한다\.?$")
+_DEFINES = re.compile(
+    r"(?:은|는|란)\s.*(?:장해|병|해충|방법|방식|현상|품종|시기|것|말|장치|배지|상태)(?:이다|을 말한다|라고 한다)\.?$|말한다\.?$"
+)
 _ACTS = re.compile(
     r"(?:준다|뿌린다|살포한다|둔다|낮춘다|높인다|올린다|내린다|없앤다|뽑는다|딴다|따\s?낸다|제거한다|막는다|줄인다|늘린다|쓴다|심는다|고른다|방제한다|관주한다|"
     r"엽면살포한다|환기한다|맞춘다|지킨다|피한다|관리한다|친다|씌운다|한다|놓는다|살핀다|점검한다|확인한다|바꾼다|넣는다|태운다|막아야 한다|주어야 한다|좋다|낫다|푼다|방사한다|걷는다|씻는다)\.?$"
 )
-_CAUSES = re.compile(r"원인|때문|생긴다|생기|발생|부족|결핍|옮[긴기]|나타난다|걸린다|지나치면|높으면|낮으면|늘어난다|심해진다|번진다|퍼진다|일어난다|탓")
-_SYMPTOMS = re.compile(r"증상|반점|변하|변한다|갈변|시들|마르|말라|썩|물러|얼룩|검게|노랗|하얗|오그라|비틀|갈라|터[지진]|움푹|처진|쪼그라|휜|굽")
+_CAUSES = re.compile(
+    r"원인|때문|생긴다|생기|발생|부족|결핍|옮[긴기]|나타난다|걸린다|지나치면|높으면|낮으면|늘어난다|심해진다|번진다|퍼진다|일어난다|탓"
+)
+_SYMPTOMS = re.compile(
+    r"증상|반점|변하|변한다|갈변|시들|마르|말라|썩|물러|얼룩|검게|노랗|하얗|오그라|비틀|갈라|터[지진]|움푹|처진|쪼그라|휜|굽"
+)
+_ROLE_HEADINGS = {
+    ACTION: re.compile(r"조치|대책|방제|예방|처방|치료|막으려면"),
+    CAUSE: re.compile(r"원인|까닭"),
+    SYMPTOM: re.compile(r"증상|진단"),
+}
 _LATEST = re.compile(r"남았|남아|마지막|최근|지금|현재|요즘|제일\s?나중")
+
+
+def headed_as(role: str, section: str) -> bool:
+    """Whether the last heading says that what follows tells that: "발생했을 때의 조치"."""
+    return role in _ROLE_HEADINGS and _ROLE_HEADINGS[role].search(section.rpartition(" > ")[2]) is not None
 
 
 def role_of(sentence: str) -> str:
@@ -32,10 +48,14 @@ def role_of(sentence: str) -> str:
         return DEFINITION
     if _ACTS.search(sentence):
         return ACTION
-    return SYMPTOM if _SYMPTOMS.search(sentence) and not re.search(r"원인|때문|부족|탓", sentence) else CAUSE
+    return (
+        SYMPTOM if _SYMPTOMS.search(sentence) and not re.search(r"원인|때문|부족|탓|[가-힣]면\s", sentence) else CAUSE
+    )
 
 
-def ordered(asked: Asked, chosen: Sequence[Scored], aspects: Sequence[Callable[[ChunkRecord, str], bool]]) -> list[Scored]:
+def ordered(
+    asked: Asked, chosen: Sequence[Scored], aspects: Sequence[Callable[[ChunkRecord, str], bool]]
+) -> list[Scored]:
     """The chosen sentences (best first) as they are read."""
     rank = {id(s): n for n, s in enumerate(chosen)}
     documents: dict[str, int] = {}
@@ -49,7 +69,10 @@ def ordered(asked: Asked, chosen: Sequence[Scored], aspects: Sequence[Callable[[
         days = sorted({s.chunk.date for s in chosen}, reverse=bool(_LATEST.search(asked.text)))
         return sorted(chosen, key=lambda s: (days.index(s.chunk.date), *place(s)))
     if len(aspects) > 1:
-        sides = {id(s): next((n for n, a in enumerate(aspects) if a(s.chunk, s.candidate.text)), len(aspects)) for s in chosen}
+        sides = {
+            id(s): next((n for n, a in enumerate(aspects) if a(s.chunk, s.candidate.text)), len(aspects))
+            for s in chosen
+        }
         return sorted(chosen, key=lambda s: (sides[id(s)], *place(s)))
     if asked.parts:
         part = {id(s): max(range(len(s.parts)), key=lambda p: (s.parts[p], -p)) for s in chosen}
@@ -72,7 +95,11 @@ def opening(asked: Asked, chosen: Sequence[Scored]) -> str:
     if asked.record:
         return _of_records(asked, chosen)
     pests, crops = asked.named(*PESTS), {s.chunk.crop for s in chosen}
-    if len(pests) != 1 or len(crops) != 1 or not all(pests[0] in asked.view.entities_of(s.chunk.chunk_id) for s in chosen):
+    if (
+        len(pests) != 1
+        or len(crops) != 1
+        or not all(pests[0] in asked.view.entities_of(s.chunk.chunk_id) for s in chosen)
+    ):
         return ""
     about = f"{next(iter(crops))} {pests[0]}".strip()
     if all(s.chunk.kind == REGISTERED for s in chosen):

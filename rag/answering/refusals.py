@@ -19,9 +19,7 @@ NO_REGISTRATION = (
 )
 
 
-def refusal(
-    items: Sequence[Evidence], answerer: str, *, note: str | None = None, asked: Asked | None = None
-) -> Answer:
+def refusal(items: Sequence[Evidence], answerer: str, *, note: str | None = None, asked: Asked | None = None) -> Answer:
     """A refusal that names what was near: titles with date, house and crop; the nearest by date where one was asked."""
     documents = _documents(items) if asked is None else _nearest(items, asked)
     nearby = tuple(dict.fromkeys(documents))[:N_NEARBY]
@@ -46,7 +44,10 @@ def _nearest(items: Sequence[Evidence], asked: Asked) -> list[str]:
         there = [
             d
             for d in asked.view.documents
-            if d.days is not None and d.kind in kinds and d.scope_id in scopes and (not houses or houses & set(d.houses))
+            if d.days is not None
+            and d.kind in kinds
+            and d.scope_id in scopes
+            and (not houses or houses & set(d.houses))
         ]
         found = sorted(there or found, key=lambda d: (_distance(d.days, periods), d.doc_id))
     return [_described(document) for document in found]

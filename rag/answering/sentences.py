@@ -68,8 +68,14 @@ _ABOUT_ITSELF = re.compile(
     r"|^자료에 따라 (?:서로 )?다르다\.?$|^(?:다음|아래)과? 같다\.?$|다음 일을 마친다\.?$|다음과 같(?:다|이 (?:맞춘다|한다))\.?$"
 )
 _HOUSE = re.compile(r"(?<!\d)\d{1,2}동(?![가-힣]*(?:안|기))")
-_SPRAYING_ASKED = re.compile(r"약[을은]?\s?\S*(?:치|친|쳤|뿌)|(?:친|칠|뿌린|쓴)\s?약|뭐\s?(?:뿌렸|쳤)|방제|살포|무슨\s?약")
+_SPRAYING_ASKED = re.compile(
+    r"약[을은]?\s?\S*(?:치|친|쳤|뿌)|(?:친|칠|뿌린|쓴)\s?약|뭐\s?(?:뿌렸|쳤)|방제|살포|무슨\s?약"
+)
 _PESTICIDE_ASKED = re.compile(r"약|방제|살포|뿌[려리릴]")
+# What a monthly table does not tell: a change, its reason, its day, who did it, a repair, what was agreed.
+_EVENT = re.compile(
+    r"바[꾸꿨꾼뀐]|올[렸린려]|낮[췄춘추]|이유|왜|누[구가]|언제(?!가)|날(?:짜|이)?(?![가-힣])|고[친쳤]|수리|고장|처음|첫|며칠|회의|계약|납품|예산|단가|하기로"
+)
 _SPRAYED = re.compile(r"살포|관주|훈증|훈연|연무|희석|\d배액|뿌렸")
 
 
@@ -152,7 +158,9 @@ def _sentences(view: View, chunks: Sequence[tuple[int, ChunkRecord]]) -> list[tu
     found: list[tuple[int, Candidate]] = []
     for place, chunk in chunks:
         records, vectors = view.sentences(chunk.chunk_id)
-        found += [(place, one) for one in _joined([Candidate(chunk, r, v) for r, v in zip(records, vectors, strict=True)])]
+        found += [
+            (place, one) for one in _joined([Candidate(chunk, r, v) for r, v in zip(records, vectors, strict=True)])
+        ]
     return [(place, candidate) for place, candidate in found if not is_label(candidate.text, candidate.chunk.title)]
 
 
@@ -266,7 +274,9 @@ class Ranker:
     def _is_record(self, candidate: Candidate) -> bool:
         if not self.asked.periods or self._houseless(candidate):
             return False
-        return bool(self._sprayed) or month_row(candidate.chunk, candidate.text, self.asked.text, self._columns)
+        if _EVENT.search(self.asked.text):
+            return self._sprayed
+        return self._sprayed or month_row(candidate.chunk, candidate.text, self.asked.text, self._columns)
 
     def _said(self, candidate: Candidate) -> str:
         text = LIST_NUMBER.sub("", candidate.text.strip()).removeprefix("- ")
@@ -284,7 +294,6 @@ class Ranker:
         cos: float,
         place_weight: float,
     ) -> list[float]:
-        asked = self.asked
         contexts = {chunk_id: share(weights, tokens) for chunk_id, tokens in self._passages.items()}
         cosines = self._cosines(vector)
         found: list[float] = []

@@ -144,6 +144,8 @@ class FeedbackStore:
             return []
         try:
             with closing(self._connect()) as db:
+                if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'feedback'").fetchone() is None:
+                    return []  # another process is just making the file
                 return [_feedback(row) for row in db.execute(query, values)]
         except (OSError, sqlite3.Error, ValueError, TypeError, KeyError) as error:
             raise StoreError(

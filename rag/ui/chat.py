@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
+from rag.errors import StoreError
 from rag.pipeline import MAX_QUESTION
 from rag.render import numbered
 from rag.schema import Query
+from rag.stores.feedback import Feedback
 from rag.text import nfc
 from rag.ui.components.answer import answer_text, banners, citation_buttons
 from rag.ui.components.clarification import clarification_buttons
 from rag.ui.components.evidence import evidence_list, opened_card
+from rag.ui.components.feedback import feedback_note, thumb_buttons
 from rag.ui.components.latency import latency_panel, total_ms
 from rag.ui.components.reading import reading_panel
 from rag.ui.components.weights import why_panel
@@ -42,10 +45,20 @@ def page() -> None:
         _ask(session, name, asked, previous=_previous(entries))
     if not entries and job is None:
         _welcome(session, name)
+    given = _given(session)
     for entry in entries:
-        _entry(entry, session, name)
+        _entry(entry, session, name, given)
     if job is not None:
         _watch(job, session)
+
+
+def _given(session: Session) -> Mapping[str, Feedback]:
+    """The user's opinions by entry; a file that cannot be read is told of, and the conversation goes on."""
+    try:
+        return session.feedback.of(session.user)
+    except StoreError as error:
+        st.warning(plain(str(error)))
+        return {}
 
 
 def _welcome(session: Session, name: str) -> None:
@@ -56,50 +69,56 @@ def _welcome(session: Session, name: str) -> None:
                 _ask(session, name, question)
 
 
-def _entry(entry: Entry, session: Session, name: str) -> None:
+def _entry(entry: Entry, session: Session, name: str, given: Mapping[str, Feedback]) -> None:
     with st.chat_message("user", avatar=":material/person:"):
         st.html(f"<div class='on-text'>{html_text(entry.question)}</div>")
     with st.chat_message("assistant", avatar=":material/eco:"):
         if entry.turn is not None:
             if (choice := clarification_buttons(entry.turn, entry.id)) is not None:
                 _ask(session, name, entry.question, previous=entry.turn.previous, choice=choice)
-            _turn(entry.turn, session, entry.id)
+            _turn(entry, entry.turn, session, given.get(entry.id))
         else:
             st.error(plain(entry.error or "답을 받지 못했습니다."))
             if st.button("다시 묻기", key=f"again-{entry.id}", icon=":material/refresh:"):
                 _ask(session, name, entry.question)
 
 
-def _turn(turn: Turn, session: Session, key: str) -> None:
+def _turn(entry: Entry, turn: Turn, session: Session, given: Feedback | None) -> None:
+    key = entry.id
     banners(turn)
     answer_text(turn, key)
     citation_buttons(turn, key)
-    opened_card(turn, session.library, session.settings.farms, key)
+    opened_card(turn, session.library, session.settings.farms, session.relevance, key)
     panels = {
         "evidence": f"근거 {len(numbered(turn.answer))}",
         "why": "왜 이 근거?",
         "latency": f"지연 {total_ms(turn.trace):.0f} ms",
         "reading": "질문 해석",
     }
-    shown = st.pills(
-        "답변 설명",
-        list(panels),
-        format_func=lambda panel: f":material/chevron_right: {panels[panel]}",
-        selection_mode="multi",
-        key=f"panels-{key}",
-        label_visibility="collapsed",
-    )
+    zone = session.settings.zone
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        shown = st.pills(
+            "답변 설명",
+            list(panels),
+            format_func=lambda panel: f":material/chevron_right: {panels[panel]}",
+            selection_mode="multi",
+            key=f"panels-{key}",
+            label_visibility="collapsed",
+        )
+        version = session.pipeline.table.version
+        thumb_buttons(entry, turn, session.feedback, given, user=session.user, version=version, zone=zone)
+    feedback_note(key, session.feedback, given, zone)
     for panel in panels:
         if panel in shown:
             with st.container(border=True):
                 st.markdown(f"**{panels[panel]}**")
-                _panel(panel, turn, key)
+                _panel(panel, turn, session, key)
 
 
-def _panel(panel: str, turn: Turn, key: str) -> None:
+def _panel(panel: str, turn: Turn, session: Session, key: str) -> None:
     match panel:
         case "evidence":
-            evidence_list(turn, key)
+            evidence_list(turn, session.relevance, key)
         case "why":
             why_panel(turn)
         case "latency":
@@ -163,7 +182,7 @@ def _follow(job: Job) -> None:
 def _show_unsaved(job: Job, session: Session) -> None:
     st.warning(plain(job.not_saved or ""))
     if job.entry is not None and job.entry.turn is not None:
-        _turn(job.entry.turn, session, job.entry.id)
+        _turn(job.entry, job.entry.turn, session, _given(session).get(job.entry.id))
 
 
 if __name__ == "__main__":

@@ -113,7 +113,7 @@ def _side(turn: Turn, shown: Comparison, session: Session, gold: Groups) -> None
     banners(turn)
     answer_text(turn, key)
     citation_buttons(turn, key, brief=True)
-    opened_card(turn, session.library, session.settings.farms, key)
+    opened_card(turn, session.library, session.settings.farms, session.relevance, key)
     ranking(turn, None if turn.system == UNIFORM else shown.side(UNIFORM), gold)
     st.caption(f"검색 {retrieval_ms(turn.trace):.1f} ms (가중치 {turn.trace.latency_ms.get('weighting', 0.0):.1f} ms)")
     if gold:

@@ -14,11 +14,13 @@ from typing import cast
 
 import streamlit as st
 
-from rag.assembly import build_pipeline
+from rag.answering.calibration import Relevance
+from rag.assembly import build_pipeline, relevance_levels
 from rag.errors import RagError
 from rag.pipeline import Pipeline
 from rag.schema import PUBLIC, Scope
 from rag.settings import Settings, load_settings
+from rag.stores.feedback import FeedbackStore
 from rag.stores.record import scope_folder
 from rag.ui.escape import plain, shortened
 from rag.ui.history import Chats, new_id, valid_id
@@ -38,12 +40,19 @@ class Session:
     pipeline: Pipeline
     scope: Scope
     system: str
+    user: str
     chats: Chats
+    feedback: FeedbackStore
 
     @property
     def library(self) -> Library:
         """The documents this session may open."""
         return Library(self.pipeline.views, self.scope)
+
+    @property
+    def relevance(self) -> Relevance | None:
+        """From which cosines evidence is called relevant."""
+        return relevance_levels(self.settings)
 
 
 @contextmanager
@@ -83,7 +92,9 @@ def current() -> Session:
         pipeline=_pipeline(settings.model_dump_json(), settings),
         scope=scope,
         system=st.session_state.get("system", ADAPTIVE),
+        user=_user(),
         chats=Chats(folder, _user()),
+        feedback=FeedbackStore(folder),
     )
 
 

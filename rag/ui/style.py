@@ -52,6 +52,7 @@ table.on-table { border-collapse: collapse; width: 100%; font-size: .9em; }
 [data-testid="stFileUploaderDropzoneInstructions"] { display: none; }
 [data-testid="stFileUploader"]:has([aria-invalid="true"])::after { color: #b3372c; color: light-dark(#a92f25, #ff9a8f);
   content: "붉은 파일은 받지 않았습니다. 한도보다 크면 나누어 올리고, 아니면 다시 올려 주세요."; font-size: .9em; }
+[class*="st-key-panels-"] [role="toolbar"] { flex-wrap: wrap; mask-image: none; }
 .on-rank { margin: .35em 0; line-height: 1.5; overflow-wrap: anywhere; }
 @media (max-width: 1000px) { table.on-table { font-size: .8em; } .on-table th, .on-table td { padding: .3em .35em; } }
 </style>

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.answering.calibration import RefusalModel, Support, load_calibration
+from rag.answering.calibration import RefusalModel, Relevance, Support, load_calibration
 from rag.errors import ProfileError
 from rag.settings import ROOT
 
@@ -67,6 +67,10 @@ def test_a_file_is_read(tmp_path: Path) -> None:
     found = load_calibration(file_with(tmp_path, {"encoders": {"e": levels()}}), "e")
     assert (found.encoder, found.citation_threshold) == ("e", 0.87)
     assert found.refusal == RefusalModel(**dict.fromkeys(PARTS, 0.25))
+    assert found.relevance is None
+    fitted = levels() | {"relevance": {"high": 0.9, "usual": 0.8, "tuned_on": "a set"}}
+    found = load_calibration(file_with(tmp_path, {"encoders": {"e": fitted}}), "e")
+    assert found.relevance == Relevance(high=0.9, usual=0.8)
 
 
 def test_the_shipped_file_serves_the_shipped_encoder() -> None:
@@ -95,6 +99,7 @@ def test_another_encoder_is_refused(tmp_path: Path) -> None:
         {"encoders": {"e": {"citation_threshold": 0.9}}},
         {"encoders": {"e": levels() | {"citation_threshold": "high"}}},
         {"encoders": {"e": levels() | {"refusal": {"bias": 0}}}},
+        {"encoders": {"e": levels() | {"relevance": {"high": 0.9}}}},
         {"encoders": {"e": levels() | {"refusal": levels()["refusal"] | {"threshold": None}}}},
     ],
 )

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
+from rag.answering.calibration import Relevance
 from rag.answering.extractive import ExtractiveAnswerer, refusal
 from rag.assembly import build_pipeline
 from rag.errors import ScopeViolation, SettingsError
@@ -264,7 +265,9 @@ def test_percentages_add_up_to_exactly_100(raw: list[float]) -> None:
 
 
 def test_relevance_words() -> None:
-    assert [relevance_word(c) for c in (0.90, 0.84, 0.78)] == ["높음", "보통", "낮음"]
+    levels = Relevance(high=0.9, usual=0.8)
+    assert [relevance_word(c, levels) for c in (0.9, 0.89, 0.8, 0.79)] == ["높음", "보통", "보통", "낮음"]
+    assert relevance_word(0.9, None) == ""
 
 
 def test_original_is_marked_across_line_breaks_and_escaped() -> None:

@@ -48,10 +48,13 @@ SHAPE: dict[str, Any] = {
     "answerer": TEXT,
     "notes": [TEXT],
     "nearby": [TEXT],
+    "lead": TEXT,
     "sentences": [
         {
             "text": TEXT,
             "supported": FLAG,
+            "outcome": TEXT,
+            "conflicts": list,
             "note": (str, type(None)),
             "citations": [
                 {

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 
 import streamlit as st
 
+from rag.answering.calibration import Relevance
 from rag.citations import place_of
 from rag.errors import RagError
 from rag.render import numbered
@@ -17,18 +18,20 @@ from rag.ui.escape import html_text, plain, shortened
 from rag.ui.library import Library, scope_label, scope_of
 from rag.ui.turn import Turn
 
-# Cosines of the shipped encoder: relevant pairs .82-.92, unrelated ones .77-.82; .87 is its citation threshold.
-HIGH, MEDIUM = 0.87, 0.82
+# Fetched pages; those of the web channel are read for one question and not kept.
+WEB_DOCUMENTS = "public/web/"
 # Characters of the original shown on each side of the cited sentence before "전문 보기".
 _AROUND = 900
 
 
-def relevance_word(cosine: float) -> str:
-    """A plain word for a cosine."""
-    return "높음" if cosine >= HIGH else "보통" if cosine >= MEDIUM else "낮음"
+def relevance_word(cosine: float, levels: Relevance | None) -> str:
+    """A plain word for a cosine; none without the encoder's levels."""
+    if levels is None:
+        return ""
+    return "높음" if cosine >= levels.high else "보통" if cosine >= levels.usual else "낮음"
 
 
-def opened_card(turn: Turn, library: Library, farms: dict[str, str], key: str) -> None:
+def opened_card(turn: Turn, library: Library, farms: dict[str, str], levels: Relevance | None, key: str) -> None:
     """The evidence card that the reader opened, if any."""
     place = opened(key)
     if place is None:
@@ -42,7 +45,7 @@ def opened_card(turn: Turn, library: Library, farms: dict[str, str], key: str) -
         return
     with st.container(border=True, key=f"card-{key}", gap="small"):
         try:
-            _card(library, farms, doc_id, chunk_id, citation, key)
+            _card(library, farms, levels, doc_id, chunk_id, citation, key)
         except RagError as error:
             st.error(plain(str(error)))
             _close_button(key)
@@ -53,16 +56,25 @@ def _close_button(key: str) -> None:
 
 
 def _card(
-    library: Library, farms: dict[str, str], doc_id: str, chunk_id: str, citation: Citation | None, key: str
+    library: Library,
+    farms: dict[str, str],
+    levels: Relevance | None,
+    doc_id: str,
+    chunk_id: str,
+    citation: Citation | None,
+    key: str,
 ) -> None:
     chunk = library.passage(scope_of(doc_id), chunk_id)
     if chunk is None:
-        st.info("이 문단은 지금 색인에 없습니다. 문서를 지웠거나 새 판으로 바꾼 것입니다.")
+        if citation is not None and doc_id.startswith(WEB_DOCUMENTS):
+            st.info(plain(f"이 질문에만 읽은 웹 문서라 색인에는 없습니다: {citation.locator}"))
+        else:
+            st.info("이 문단은 지금 색인에 없습니다. 문서를 지웠거나 새 판으로 바꾼 것입니다.")
         if citation is not None:
             st.html(f"<div class='on-passage'>{html_text(citation.sentence)}</div>")
         _close_button(key)
         return
-    st.html(_card_head(chunk, citation, farms))
+    st.html(_card_head(chunk, citation, farms, levels))
     near = st.session_state.get(f"near-{key}", False)
     before, after = library.neighbours(chunk) if near else (None, None)
     _neighbour(before)
@@ -75,14 +87,14 @@ def _card(
         _close_button(key)
 
 
-def _card_head(chunk: ChunkRecord, citation: Citation | None, farms: dict[str, str]) -> str:
+def _card_head(chunk: ChunkRecord, citation: Citation | None, farms: dict[str, str], levels: Relevance | None) -> str:
     tags = [place_of(chunk), chunk.date or "날짜 없음", chunk.kind, scope_label(chunk.scope_id, farms)]
     if citation is not None:
-        tags.append(f"관련도 {relevance_word(citation.cosine)} ({citation.cosine:.2f})")
+        tags.append(" ".join(("관련도", relevance_word(citation.cosine, levels), f"({citation.cosine:.2f})")))
         tags.append("확인: " + ", ".join(citation.checks) if citation.checks else "")
     shown = "".join(f"<span class='on-tag'>{html_text(tag)}</span>" for tag in tags if tag)
     warning = ""
-    if citation is not None and citation.cosine < MEDIUM:
+    if citation is not None and levels is not None and citation.cosine < levels.usual:
         warning = "<div class='on-note'>질문과의 관련도가 낮은 근거입니다. 원문을 확인해 주세요.</div>"
     return f"<div><div class='on-head'>{html_text(chunk.title)}</div><div>{shown}</div>{warning}</div>"
 
@@ -100,14 +112,15 @@ def passage_html(text: str, citation: Citation | None) -> str:
     return f"{html_text(text[:start])}<mark>{html_text(text[start:end])}</mark>{html_text(text[end:])}"
 
 
-def evidence_list(turn: Turn, key: str) -> None:
+def evidence_list(turn: Turn, levels: Relevance | None, key: str) -> None:
     """Cited sentences, then the passages that were read but not cited."""
     cited = list(numbered(turn.answer).values())
     for number, citation in cited:
         place = html_text(" · ".join(part for part in (citation.title, citation.locator) if part))
-        word = f"관련도 {relevance_word(citation.cosine)}"
+        word = relevance_word(citation.cosine, levels)
+        tag = f" <span class='on-tag'>관련도 {word}</span>" if word else ""
         st.html(
-            f"<div class='on-rank'><b>[{number}] {place}</b> <span class='on-tag'>{word}</span>"
+            f"<div class='on-rank'><b>[{number}] {place}</b>{tag}"
             f"<div class='on-passage'>{html_text(citation.sentence)}</div></div>"
         )
     used = {citation.chunk_id for _, citation in cited}
