@@ -55,9 +55,10 @@ from eval.questions import SETS_DIR, Question, load_questions
 from eval.scoring import contains_expected
 from eval.statistics import paired_bootstrap
 from rag.answering.calibration import load_calibration
-from rag.answering.extractive import candidates_of, refusal
 from rag.answering.llm import LlmAnswerer, Request
 from rag.answering.prompts import NOT_FOUND
+from rag.answering.refusals import refusal
+from rag.answering.sentences import candidates_of
 from rag.assembly import build_pipeline, levels_file, local_model
 from rag.citations import cite
 from rag.embedding import load_embedder

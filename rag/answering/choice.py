@@ -90,7 +90,7 @@ class Choice:
         """Take a sentence if it is new and fits; the first one always fits."""
         if scored is None or scored in self.sentences or any(_same(scored, other) for other in self.sentences):
             return False
-        lead = lead_of(scored.chunk)
+        lead = lead_of(scored.candidate)
         size = len(scored.text) + 1 + (len(lead) + 2 if lead not in self._leads else 0)
         if self.sentences and (self.full or self._length + size > self.limits.characters):
             return False
@@ -102,7 +102,7 @@ class Choice:
 
 def _same(one: Scored, other: Scored) -> bool:
     """Whether two sentences say the same: word for word, or in near the same words about the same source."""
-    if one.text == other.text and lead_of(one.chunk) == lead_of(other.chunk):
+    if one.text == other.text and lead_of(one.candidate) == lead_of(other.candidate):
         return True
     if is_registration(one.candidate.text) or one.chunk.scope_id != PUBLIC:
         return False

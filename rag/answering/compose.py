@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rag.answering.asked import REGISTERED, Asked
-from rag.answering.extractive import ExtractiveAnswerer, candidates_of
+from rag.answering.extractive import ExtractiveAnswerer
 from rag.answering.llm import Draft, Hooks, LlmAnswerer, Request, long_parts
 from rag.answering.prompts import NOT_FOUND
 from rag.answering.refusals import refusal
+from rag.answering.sentences import candidates_of
 from rag.channels.web import KIND as WEB_KIND
 from rag.citations import cite
 from rag.embedding import Encoder

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rag.answering.asked import HARD_TYPES, Asked
+from rag.answering.asked import Asked
 from rag.answering.calibration import Calibration, Support
 from rag.answering.choice import DETAILED, NORMAL, aspects_of, choose
 from rag.answering.order import opening, ordered
-from rag.answering.refusals import NO_REGISTRATION, NOT_FOUND, lacks_registration, refusal
-from rag.answering.sentences import Scored, candidates_of, lead_of, rank_sentences
+from rag.answering.refusals import NO_REGISTRATION, lacks_registration, refusal
+from rag.answering.sentences import Scored, lead_of, rank_sentences
 from rag.answering.support import support_of
 from rag.citations import citation_of
 from rag.schema import PUBLIC, Answer, ChannelResult, CitedSentence, FusedEvidence
 
-__all__ = ["HARD_TYPES", "NOT_FOUND", "Asked", "ExtractiveAnswerer", "candidates_of", "refusal"]
 # So many days told make a table of days; the authors are in the citations.
 _TABLE = 3
 
@@ -55,7 +54,7 @@ def _cited(read: Sequence[Scored]) -> Iterator[CitedSentence]:
     said = ""
     for scored in read:
         citation = citation_of(scored.candidate, scored.cosine, ("원문 그대로",))
-        lead = lead_of(scored.chunk, crops=crops, brief=brief)
+        lead = lead_of(scored.candidate, crops=crops, brief=brief)
         text = f"{lead}: {scored.text}" if lead and lead != said else scored.text
         yield CitedSentence(text=text, citations=(citation,))
         said = lead

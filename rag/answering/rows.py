@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import date
 
 from rag.schema import ChunkRecord
 
@@ -12,7 +13,26 @@ _UNIT_OF = re.compile(r"\(([^()]{1,6})\)$")
 _ROW_CELLS = 3
 _EMPTY = frozenset({"", "-", "–", "—", "결측", "없음", "미상"})
 _ROW_NAMES = frozenset(
-    {"동", "작목", "연월", "기간", "주차", "구분", "품종", "생육단계", "품목", "상표", "병해충", "항목"}
+    {
+        "동",
+        "작목",
+        "연월",
+        "기간",
+        "주차",
+        "구분",
+        "품종",
+        "생육단계",
+        "품목",
+        "상표",
+        "병해충",
+        "항목",
+        "일자",
+        "날짜",
+        "작업일",
+    }
+)
+_DAY = re.compile(
+    r"(?:^|, )(?:[^,:]{0,8}(?:일자|날짜|일시|일)|date|day): (\d{4})[-./](\d{1,2})[-./](\d{1,2})(?!\d)", re.IGNORECASE
 )
 # What a registration row must say, whatever is asked: the dose, and when and how often it may be used.
 _USE = frozenset({"희석배수", "사용량", "안전사용시기", "사용횟수"})
@@ -113,3 +133,12 @@ def _with_unit(name: str, value: str) -> str:
     if unit and value and value[-1].isdigit():
         return f"{_UNIT_OF.sub('', name).strip()}: {value}{unit[1]}"
     return f"{name}: {value}"
+
+
+def day_of(sentence: str) -> date | None:
+    """The day that a table row names as its own ("일자: 2026-10-20, …"); None where it names none."""
+    match = _DAY.search(sentence)
+    try:
+        return date(*map(int, match.groups())) if match else None
+    except ValueError:
+        return None

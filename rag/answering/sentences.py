@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -40,6 +40,7 @@ from rag.answering.rows import (
     MONTHLY_KINDS,
     TOPICS,
     column_words,
+    day_of,
     is_registration,
     lacks_value,
     month_row,
@@ -158,26 +159,8 @@ def _sentences(view: View, chunks: Sequence[tuple[int, ChunkRecord]]) -> list[tu
     found: list[tuple[int, Candidate]] = []
     for place, chunk in chunks:
         records, vectors = view.sentences(chunk.chunk_id)
-        found += [
-            (place, one) for one in _joined([Candidate(chunk, r, v) for r, v in zip(records, vectors, strict=True)])
-        ]
+        found += [(place, Candidate(chunk, r, v)) for r, v in zip(records, vectors, strict=True)]
     return [(place, candidate) for place, candidate in found if not is_label(candidate.text, candidate.chunk.title)]
-
-
-def _joined(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The sentences of a passage, those that were cut inside a word ("아족시스트로빈.헥사코나졸") put together."""
-    whole: list[Candidate] = []
-    for one in candidates:
-        last = whole[-1] if whole else None
-        if last is not None and last.sentence.end == one.sentence.start and last.text.endswith("."):
-            sentence = replace(
-                last.sentence, end=one.sentence.end, tokens=(*last.sentence.tokens, *one.sentence.tokens)
-            )
-            vector = last.vector + one.vector
-            whole[-1] = Candidate(one.chunk, sentence, (vector / np.linalg.norm(vector)).astype(np.float32))
-        else:
-            whole.append(one)
-    return whole
 
 
 def is_label(sentence: str, title: str) -> bool:
@@ -228,6 +211,9 @@ class Ranker:
         """Whether a sentence is on the asked crop, cultivar, house; about a spraying where sprayings are asked for."""
         asked, chunk, text = self.asked, candidate.chunk, candidate.text
         if lacks_value(text, asked.features.terms) or (is_registration(text) and not self._pesticide):
+            return False
+        day = day_of(text) if asked.record and asked.features.periods else None
+        if day is not None and not any(first <= day <= last for first, last in asked.features.periods):
             return False
         if asked.record and asked.houses:
             named = set(_HOUSE.findall(text))
@@ -360,14 +346,15 @@ def rank_sentences(asked: Asked, items: Sequence[Evidence]) -> list[Scored]:
     return Ranker(asked, items).scored()
 
 
-def lead_of(chunk: ChunkRecord, *, crops: bool = False, brief: bool = False) -> str:
+def lead_of(candidate: Candidate, *, crops: bool = False, brief: bool = False) -> str:
     """How a sentence's source is named before it.
 
-    A farm record by day and author ("2026-11-24 김주임"; ``brief``: the day), a monthly table by its title; a public
-    document by its crop where an answer speaks of several (``crops``), else not at all.
+    A farm record by day and author ("2026-11-24 김주임"; ``brief``: the day), a monthly table, and a row that names its day
+    itself, by the title; a public document by its crop where an answer speaks of several (``crops``), else not at all.
     """
+    chunk = candidate.chunk
     if chunk.scope_id == PUBLIC:
         return chunk.crop if crops else ""
-    if chunk.kind in MONTHLY_KINDS or not chunk.date:
+    if chunk.kind in MONTHLY_KINDS or not chunk.date or day_of(candidate.text) is not None:
         return chunk.title
     return chunk.date if brief else f"{chunk.date} {chunk.author}".strip()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -15,13 +15,25 @@ from rag.answering import choice
 from rag.answering.asked import Asked, figure_asked, missing_terms
 from rag.answering.calibration import Calibration, RefusalModel
 from rag.answering.choice import NORMAL, Limits, aspects_of, choose, registers
-from rag.answering.extractive import NOT_FOUND, ExtractiveAnswerer
+from rag.answering.extractive import ExtractiveAnswerer
 from rag.answering.order import ACTION, CAUSE, DEFINITION, SYMPTOM, role_of
-from rag.answering.refusals import lacks_registration, refusal
-from rag.answering.rows import lacks_value, spoken_registration, spoken_row
+from rag.answering.refusals import NOT_FOUND, lacks_registration, refusal
+from rag.answering.rows import day_of, lacks_value, spoken_registration, spoken_row
 from rag.answering.sentences import candidates_of, is_label, lead_of, rank_sentences
+from rag.citations import Candidate
 from rag.query.features import read_question
-from rag.schema import VECTOR, Answer, ChunkRecord, Evidence, FusedEvidence, PlannedQuery, Query, Scope, Vote
+from rag.schema import (
+    VECTOR,
+    Answer,
+    ChunkRecord,
+    Evidence,
+    FusedEvidence,
+    PlannedQuery,
+    Query,
+    Scope,
+    SentenceRecord,
+    Vote,
+)
 from rag.stores.view import View
 from rag.text import korean
 from tests.contract.conftest import open_views, take_in
@@ -474,8 +486,24 @@ def test_no_figure_is_asked_for(question: str) -> None:
 def chunk(**fields_: str) -> ChunkRecord:
     given = {"scope_id": "farm:haetsal", "title": "제목", "kind": "작업일지", "date": "2026-11-24", "author": "김주임"}
     return ChunkRecord(
-        chunk_id="c", doc_id="d", section="", locator="", text="", level="G2", ordinal=0, **(given | fields_)
+        **{
+            "chunk_id": "c",
+            "doc_id": "d",
+            "section": "",
+            "locator": "",
+            "text": "",
+            "level": "G2",
+            "ordinal": 0,
+            **given,
+            **fields_,
+        }  # type: ignore[arg-type]
     )
+
+
+def whole(source: ChunkRecord) -> Candidate:
+    """A passage as one sentence."""
+    sentence = SentenceRecord(chunk_id=source.chunk_id, start=0, end=len(source.text), tokens=(), row=0)
+    return Candidate(source, sentence, np.zeros(2, np.float32))
 
 
 @pytest.mark.parametrize(
@@ -486,10 +514,24 @@ def chunk(**fields_: str) -> ChunkRecord:
         ({"date": ""}, "제목"),
         ({"kind": "급액배액요약"}, "제목"),
         ({"scope_id": "public"}, ""),
+        ({"text": "일자: 2026-11-20, 동: 1동, 출하량: 3kg"}, "제목"),
     ],
 )
 def test_lead_of(fields_: dict[str, str], lead: str) -> None:
-    assert lead_of(chunk(**fields_)) == lead
+    assert lead_of(whole(chunk(**fields_))) == lead
+
+
+@pytest.mark.parametrize(
+    ("row", "day"),
+    [
+        ("일자: 2026-10-20, 동: 1동", date(2026, 10, 20)),
+        ("동: 1동, 작업일: 2026.10.3, 내용: 방제", date(2026, 10, 3)),
+        ("동: 1동, 비고: 2026-10-20에 고침", None),
+        ("날짜: 2026-13-40", None),
+    ],
+)
+def test_day_of_a_row(row: str, day: date | None) -> None:
+    assert day_of(row) == day
 
 
 # --- answers ----------------------------------------------------------------------------------------------
@@ -539,7 +581,7 @@ def test_every_sentence_cites_its_words_in_the_chunk(view: View, question: str, 
         source = chunks[citation.chunk_id]
         assert source.text[citation.start : citation.end] == citation.sentence
         assert citation.doc_id == source.doc_id
-        said = sentence.text.removeprefix(f"{lead_of(source)}: ")
+        said = sentence.text.removeprefix(f"{lead_of(whole(source))}: ")
         assert said in citation.sentence or said.split(", ")[0] in citation.sentence  # a row says some of its cells
 
 

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
 from rag.answering.calibration import Relevance
-from rag.answering.extractive import ExtractiveAnswerer, refusal
+from rag.answering.extractive import ExtractiveAnswerer
+from rag.answering.refusals import refusal
 from rag.assembly import build_pipeline
 from rag.errors import ScopeViolation, SettingsError
 from rag.schema import Answer, Citation, CitedSentence, FusedEvidence, Query, Result, Scope
