@@ -223,3 +223,8 @@ def share(weights: Mapping[str, float], tokens: Collection[str]) -> float:
         return 0.0
     present = set(tokens)
     return math.fsum(weight for token, weight in weights.items() if token in present) / total
+
+
+def kind_of(name: str) -> str:
+    """A pest's name as titles write it: 응애류 stands for 점박이응애, too."""
+    return name.removesuffix("류")

@@ -101,7 +101,8 @@ def opening(asked: Asked, chosen: Sequence[Scored]) -> str:
         or not all(pests[0] in asked.view.entities_of(s.chunk.chunk_id) for s in chosen)
     ):
         return ""
-    about = f"{next(iter(crops))} {pests[0]}".strip()
+    crop = next(iter(crops))
+    about = pests[0] if pests[0].startswith(crop) else f"{crop} {pests[0]}"
     if all(s.chunk.kind == REGISTERED for s in chosen):
         return f"{about} 등록 농약입니다."
     roles = {role_of(s.candidate.text) for s in chosen}

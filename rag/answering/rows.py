@@ -39,6 +39,7 @@ _USE = frozenset({"희석배수", "사용량", "안전사용시기", "사용횟�
 _REGISTERED_NAMES = frozenset({"품목", "상표"})
 # Of "…제(상표 심볼, (주)동방아그로): 희석배수 2000배, …, 3회 이내, 등록 유효기간 …" what a reader needs.
 _LISTED = re.compile(r"(?P<name>.+?\(상표 [^,()]+)(?:, (?:[^()]|\([^()]*\))*)?\): (?P<use>.+)$")
+_VALID_UNTIL = re.compile(r"등록 유효기간:? (\d{4})-(\d{2})-(\d{2})")
 _ADMINISTRATION = re.compile(r",? ?등록 유효기간 [^,(]*|\.? ?\(등록 작물명:[^)]*\)+|\.$")
 MONTHLY_KINDS = frozenset({"수확기록", "급액배액요약", "센서요약"})
 # Words that a monthly table is asked by, beside its column names, and the column that answers them.
@@ -69,7 +70,10 @@ def spoken_row(sentence: str, keywords: Sequence[str]) -> str:
     평균온도: 7.0℃". Anything that is no row, or of which no cell is asked for, stays as it is.
     """
     cells = cells_of(sentence)
-    names = [i == 0 or name in _ROW_NAMES for i, (name, _) in enumerate(cells)]
+    names = [
+        i == 0 or name in _ROW_NAMES or any(len(word) > 1 and word in value for word in keywords)
+        for i, (name, value) in enumerate(cells)
+    ]
     asked = [0 if naming else asked_for(name, keywords) for naming, (name, _) in zip(names, cells, strict=True)]
     best = max(asked, default=0)
     if not best:
@@ -142,3 +146,9 @@ def day_of(sentence: str) -> date | None:
         return date(*map(int, match.groups())) if match else None
     except ValueError:
         return None
+
+
+def expired(sentence: str, today: date | None) -> bool:
+    """Whether a registration was valid only until before ``today``."""
+    match = _VALID_UNTIL.search(sentence)
+    return match is not None and today is not None and date(*map(int, match.groups())) < today

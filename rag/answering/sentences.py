@@ -32,6 +32,7 @@ from rag.answering.asked import (
     STAGE,
     Asked,
     figure_asked,
+    kind_of,
     missing_terms,
     says,
     share,
@@ -41,6 +42,7 @@ from rag.answering.rows import (
     TOPICS,
     column_words,
     day_of,
+    expired,
     is_registration,
     lacks_value,
     month_row,
@@ -65,10 +67,13 @@ _LABEL = re.compile(
 )
 # A sentence about the document itself: its subject is the document, its predicate what documents do.
 _ABOUT_ITSELF = re.compile(
-    r"^(?:이|본|아래|다음|위)\s?(?:자료|글|문서|표|그림|내용)[은는이가].*(?:다룬다|설명한다|소개한다|정리한다|정리한 것이다|담았다|보여\s?준다|이다)\.?$"
+    r"^(?:이|본)\s?(?:자료|글|문서)[은는].*"
+    r"|^(?:이|본|아래|다음|위)\s?(?:자료|글|문서|표|그림|내용)[은는이가].*(?:다룬다|설명한다|소개한다|정리한다|정리한 것이다|담았다|보여\s?준다|이다)\.?$"
+    r"|기준을 싣는다\.?$"
     r"|^자료에 따라 (?:서로 )?다르다\.?$|^(?:다음|아래)과? 같다\.?$|다음 일을 마친다\.?$|다음과 같(?:다|이 (?:맞춘다|한다))\.?$"
 )
 _HOUSE = re.compile(r"(?<!\d)\d{1,2}동(?![가-힣]*(?:안|기))")
+_HOUSE_HEADING = re.compile(r"\d{1,2}동(?: \S{1,8}){0,2}$")
 _SPRAYING_ASKED = re.compile(
     r"약[을은]?\s?\S*(?:치|친|쳤|뿌)|(?:친|칠|뿌린|쓴)\s?약|뭐\s?(?:뿌렸|쳤)|방제|살포|무슨\s?약"
 )
@@ -133,7 +138,11 @@ def _sheets(asked: Asked) -> Iterator[str]:
         return
     pests = asked.named(*PESTS)
     for document in asked.view.documents:
-        if document.kind == REGISTERED and document.crop in asked.crops and any(p in document.title for p in pests):
+        if (
+            document.kind == REGISTERED
+            and document.crop in asked.crops
+            and any(kind_of(p) in document.title for p in pests)
+        ):
             yield document.doc_id
 
 
@@ -210,13 +219,15 @@ class Ranker:
     def _fits(self, candidate: Candidate) -> bool:
         """Whether a sentence is on the asked crop, cultivar, house; about a spraying where sprayings are asked for."""
         asked, chunk, text = self.asked, candidate.chunk, candidate.text
-        if lacks_value(text, asked.features.terms) or (is_registration(text) and not self._pesticide):
+        if lacks_value(text, asked.features.terms):
+            return False
+        if is_registration(text) and (not self._pesticide or expired(text, asked.today)):
             return False
         day = day_of(text) if asked.record and asked.features.periods else None
         if day is not None and not any(first <= day <= last for first, last in asked.features.periods):
             return False
         if asked.record and asked.houses:
-            named = set(_HOUSE.findall(text))
+            named = set(_HOUSE.findall(text)) or self._headed(candidate)
             if named and not any(says(house, text) for house in asked.houses):
                 return False
         if self._sprayed and not _SPRAYED.search(text):
@@ -226,6 +237,14 @@ class Ranker:
             return False
         cultivars, wanted = self._names(candidate, CULTIVAR), set(asked.named(CULTIVAR))
         return not (wanted and cultivars and not cultivars & wanted)
+
+    def _headed(self, candidate: Candidate) -> set[str]:
+        """The houses of what a sentence goes on from: named earlier in its paragraph, else by the heading above it."""
+        *lines, begun = candidate.chunk.text[: candidate.sentence.start].split("\n")
+        if said := _HOUSE.findall(begun):
+            return {said[-1]}
+        heading = next((line for line in reversed(lines) if _HOUSE_HEADING.match(line)), candidate.chunk.section)
+        return set(_HOUSE.findall(heading)) if _HOUSE_HEADING.match(heading) else set()
 
     def _on_crop(self, chunk: ChunkRecord, named: set[str]) -> bool:
         crops = self.asked.crops

@@ -219,7 +219,7 @@ def _followed(query: Query, own: _Read, before: _Read, reader: _Reader) -> tuple
     replaced = {kind for s in dated for kind in _REPLACES.get(s.kind, {s.kind})}
     beside = _BESIDE.search(own.text) is not None and not own.keywords
     inherited = tuple(replace(s, rule=f"inherited.{s.rule}") for s in before.slots if beside or s.kind not in replaced)
-    whole = _made_whole(own, before, dated)
+    whole = _made_whole(own, before, dated, reader)
     keywords = _merged_keywords(own, before, reader)
     read = reader.read(whole)
     features = _features(read, (*dated, *inherited), keywords, reader, whole)
@@ -260,7 +260,7 @@ def _same_part(own: _Read, before: _Read) -> Slot | None:
     return replace(new[0], value=f"{there.first}/{there.last}", rule="date.year_of_month")
 
 
-def _made_whole(own: _Read, before: _Read, slots: Sequence[Slot]) -> str:
+def _made_whole(own: _Read, before: _Read, slots: Sequence[Slot], reader: _Reader) -> str:
     """The question before with the new words in the place of the old ones, then what else the follow-up says."""
     text = before.text
     spans: list[tuple[int, int, str]] = []
@@ -278,7 +278,14 @@ def _made_whole(own: _Read, before: _Read, slots: Sequence[Slot]) -> str:
             text = f"{text} {new}"
     for start, end, new in sorted(spans, reverse=True):
         text = text[:start] + new + text[end:]
-    return f"{text} {' '.join(own.keywords)}".strip() if own.keywords else text.strip()
+    left: list[str] = []
+    for word in own.keywords:  # "그럼 흰가루병은?" behind a question on 노균병 is not about both
+        old_word = next((o for o in before.keywords if o in text and _family(o, reader) == _family(word, reader)), None)
+        if old_word is None or _family(word, reader) is None:
+            left.append(word)
+        else:
+            text = text.replace(old_word, word, 1)
+    return " ".join((text.strip(), *left)).strip()
 
 
 def _spoken_date(slot: Slot) -> str:
@@ -287,22 +294,28 @@ def _spoken_date(slot: Slot) -> str:
     return f"{said} {first.day}일" if first == last else said if first.month == last.month else f"{said}~{last.month}월"
 
 
+_PEST = "병해충"
+
+
+def _family(word: str, reader: _Reader) -> str | None:
+    """The lexicon type of a word, all diseases, pests and disorders as one; None for a word that is no term."""
+    kind = reader.korean.lexicon.type_of(reader.korean.lexicon.canonical.get(word.lower(), ""))
+    return _PEST if kind in types_of_pests() else kind
+
+
 def _merged_keywords(own: _Read, before: _Read, reader: _Reader) -> tuple[str, ...]:
     """The follow-up's keywords; each takes the place of one of its kind (급액 → 배액), the others are kept."""
-    canonical, type_of = reader.korean.lexicon.canonical, reader.korean.lexicon.type_of
-
-    def kind(word: str) -> str | None:
-        return type_of(canonical.get(word.lower(), ""))
-
     own_words = [k for k in own.keywords if not _TIME.fullmatch(k)]
     old, replaced = list(before.keywords), False
     for word in own_words:
-        peer = next((o for o in old if kind(o) is not None and kind(o) == kind(word)), None)
+        peer = next(
+            (o for o in old if _family(o, reader) is not None and _family(o, reader) == _family(word, reader)), None
+        )
         if peer is not None:
             old[old.index(peer)] = word
             replaced = True
     if own_words and not replaced:  # something else about the same thing
-        old = [o for o in old if kind(o) in types_of_pests()]
+        old = [o for o in old if _family(o, reader) == _PEST]
     return tuple(dict.fromkeys((*own_words, *old)))
 
 

@@ -36,7 +36,8 @@ def answer_text(turn: Turn, key: str) -> None:
 def answer_html(answer: Answer, key: str) -> str:
     """The answer as HTML; its numbers press the buttons ``cite-{key}-{n}``."""
     numbers = {place: number for place, (number, _) in numbered(answer).items()}
-    sentences = " ".join(_sentence(s, numbers, key, answer.refused) for s in answer.sentences)
+    listed = sum(": " in s.text for s in answer.sentences) > 1  # rows, days, products: one a line
+    sentences = ("<br>" if listed else " ").join(_sentence(s, numbers, key, answer.refused) for s in answer.sentences)
     lead = f"<div class='on-muted'>{html_text(answer.lead)}</div>" if answer.lead else ""
     return f"{lead}<div class='on-text'>{sentences}</div>"
 
