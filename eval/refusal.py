@@ -21,7 +21,7 @@ from scipy.optimize import minimize
 
 from eval.questions import Question
 from rag.answering.calibration import Support
-from rag.answering.refusals import NO_REGISTRATION
+from rag.answering.refusals import NO_CROP, NO_REGISTRATION, ONLY_REGISTERED
 from rag.pipeline import Pipeline
 from rag.schema import Query, Scope
 
@@ -60,7 +60,9 @@ def supports_of(pipeline: Pipeline, questions: Sequence[Question]) -> list[tuple
         query = Query(text=question.question, scope=Scope(farm_id=question.farm), asked_at=question.asked_at)
         result = pipeline.ask(query)
         support = next((d.data["support"] for d in result.trace.decisions if "support" in d.data), None)
-        if support is not None and NO_REGISTRATION not in result.answer.notes:  # else a rule refused
+        if support is not None and not {NO_REGISTRATION, NO_CROP, ONLY_REGISTERED} & set(
+            result.answer.notes
+        ):  # else a rule refused
             found.append((question, support))
     return found
 

@@ -46,6 +46,16 @@ _TURNS = re.compile(
     r"(정식|파종|이식|착과|개화|수확|아주심기|발생|처리|열매가 달린|꽃이 핀|심은)\s?(?:하기\s?|한\s?|된\s?|하고\s?)?(?:직)?(전|후|뒤|다음)"
 )
 _SIDES = {"전": "전", "후": "후", "뒤": "후", "다음": "후"}
+_OPPOSED = (
+    ("오전", "오후"),
+    ("앞면", "뒷면"),
+    ("왼쪽", "오른쪽"),
+    ("안쪽", "바깥쪽"),
+    ("(?<!미)등록", "미등록"),
+    ("안전", "위험"),
+    ("실내", "실외|바깥"),
+)
+_NAME_BEFORE = re.compile(r"(?:^|[\s,(])(\d{1,2}동|[가-힣A-Za-z]+?)(?:은|는|이|가|을|를|에는|:)?\s*$")
 _PARTS = (frozenset({"초기", "초"}), frozenset({"중기"}), frozenset({"후기", "말기"}))
 # Antonyms: (words of more, words of less), by how they stand before their ending.
 _AXES: tuple[tuple[str, str, str], ...] = (
@@ -171,6 +181,10 @@ def compare(claim: str, evidence: str, context: str = "") -> Verdict:
     if found := _other_figure(claim, evidence, context):
         note, elsewhere = found
         return Verdict("unsupported" if elsewhere or not same_matter else "contradicted", "수치", note)
+    if swapped := _reassigned(claim, evidence):
+        return Verdict("contradicted", "수치", f"근거는 {swapped[0]}, 답변은 {swapped[1]}")
+    if word := _opposed(claim, evidence):
+        return Verdict("contradicted" if same_matter else "unsupported", "부정", f"근거는 ‘{word}’라고 하지 않습니다.")
     if denied := _denied(said, held, claim, evidence):
         return Verdict("contradicted" if same_matter else "unsupported", "부정", denied)
     if _turned(said, held):
@@ -233,6 +247,38 @@ def _other_thing(claim: str, said: Reading, evidence: str, text: str, held: Read
         if not re.search(dict(_STAGES)[stage], evidence if here else text):
             return match[1]
     return _other_turn(claim, text)
+
+
+def _opposed(claim: str, text: str) -> str:
+    """The word of the claim beside which the evidence has only its opposite; "" without one."""
+    for one, other in _OPPOSED:
+        for mine, theirs in ((one, other), (other, one)):
+            said = re.search(mine, claim)
+            denied = said and not re.search(theirs, claim) and re.search(theirs, text) and not re.search(mine, text)
+            if said and denied:
+                return said[0]
+    return ""
+
+
+def _reassigned(claim: str, evidence: str) -> tuple[str, str] | None:
+    """A figure that the evidence gives to another name of the claim: (what it has for the name, what the claim has)."""
+    mine, theirs = _assigned(claim), _assigned(evidence)
+    for name in sorted(mine.keys() & theirs.keys()):
+        want, have = mine[name], theirs[name]
+        others = [quantity for other, quantity in theirs.items() if other != name]
+        if comparable(want, have) and not states([have], want) and states(others, want):
+            return f"{name} {have.said}", f"{name} {want.said}"
+    return None
+
+
+def _assigned(text: str) -> dict[str, Quantity]:
+    """Name → the figure right behind it ("보스칼리드는 2000배", "1동 25℃", "질소 10kg"); of several the first."""
+    found: dict[str, Quantity] = {}
+    for quantity in quantities(text):
+        match = _NAME_BEFORE.search(text[: quantity.start])
+        if match and quantity.unit != HOUSE and not quantity.dated:
+            found.setdefault(match[1], quantity)
+    return found
 
 
 def _other_turn(claim: str, text: str) -> str:

@@ -122,6 +122,8 @@ _RIVALS = (
     {"초기", "중기", "후기"},
 )
 
+_BELOW_ZERO = re.compile(r"영하\s?(?=\d)")
+
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
@@ -152,6 +154,7 @@ def quantities(text: str) -> tuple[Quantity, ...]:
     """The quantities of a sentence, in its order. A list number at its start is none."""
     lead = LIST_NUMBER.match(text)
     body = " " * lead.end() + text[lead.end() :] if lead else text
+    body = _BELOW_ZERO.sub(lambda match: " " * (len(match[0]) - 1) + "-", body)
     found: list[Quantity] = []
     for take in (_dates, _clocks, _years, _fractions, _worded, _plain):
         body = take(body, found)

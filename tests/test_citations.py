@@ -272,3 +272,21 @@ def test_a_contradiction_is_red_says_so_and_opens_its_evidence() -> None:
     assert "data-cite='cite-k-1'" in page
     assert "(상충: 근거는 1.2dS/m, 답변은 2.5dS/m)" in page
     assert ".on-contra { color" in _CSS
+
+
+@pytest.mark.parametrize(
+    ("claim", "evidence", "outcome"),
+    [
+        ("크레속심메틸은 2000배로 쓴다.", "보스칼리드는 2000배, 크레속심메틸은 3000배로 쓴다.", "contradicted"),
+        ("크레속심메틸은 3000배로 쓴다.", "보스칼리드는 2000배, 크레속심메틸은 3000배로 쓴다.", "supported"),
+        ("1동은 25℃, 2동은 20℃로 둔다.", "1동은 20℃, 2동은 25℃로 둔다.", "contradicted"),
+        ("질소 10kg, 인산 5kg을 준다.", "질소 5kg, 인산 10kg을 준다.", "contradicted"),
+        ("원액 1L를 물 20L에 탄다.", "원액 20L를 물 1L에 탄다.", "contradicted"),
+        ("딸기는 5℃까지 견딘다.", "딸기는 영하 5℃까지 견딘다.", "contradicted"),
+        ("딸기는 -5℃까지 견딘다.", "딸기는 영하 5℃까지 견딘다.", "supported"),
+        ("오전에 환기한다.", "오후에 환기한다.", "contradicted"),
+        ("오이 흰가루병에 등록된 약이다.", "오이 흰가루병에 미등록 약이다.", "contradicted"),
+    ],
+)
+def test_figures_stay_with_their_names_and_opposites_apart(claim: str, evidence: str, outcome: str) -> None:
+    assert compare(claim, evidence).outcome == outcome

@@ -393,7 +393,7 @@ def _heading_text(line: str) -> str:
 def _plain_title(builder: DocumentBuilder, lines: list[str]) -> int:
     """Set the title from the first filled line; return where the body starts (a sentence stays in the body)."""
     first = next((position for position, line in enumerate(lines) if line.strip()), len(lines))
-    if first == len(lines) or len(clean(lines[first])) > _MAX_TITLE:
+    if first == len(lines) or len(clean(lines[first][: 4 * _MAX_TITLE])) > _MAX_TITLE:
         return first
     has_body = any(line.strip() for line in lines[first + 1 :])
     builder.title = _heading_text(lines[first]) if heading_style(lines[first], "", "") else lines[first].strip()

@@ -70,7 +70,7 @@ _GENERIC = frozenset(
     }
 )
 _REGISTRATION = re.compile(
-    r"등록|농약|약제|무슨\s?약|어떤\s?약|약\s?(?:이름|뭐|뭘|추천|있|좀|중)|칠\s?수\s?있는|[가-힣]약(?:\s|[?.!]?$)|올라\s?있는"
+    r"등록|농약|약제|무슨\s?약|어떤\s?약|약\s?(?:이름|뭐|뭘|추천|있|좀|중)|칠\s?수\s?있는|[가-힣]약(?:\s|[?.!]?$)|(?<![가-힣])약[은이을]?\s*(?:[?.!]*$|알려|추천|몇|찾)|올라\s?있는"
 )
 
 
@@ -117,6 +117,10 @@ class Asked:
             for entity in self.features.entities
             if self.types.get(entity) in HARD_TYPES and not any(entity.removesuffix("류") in span for span in left_out)
         )
+
+    def types_of(self, name: str) -> str:
+        """Type of a name, of the question or of the lexicon; "" for neither."""
+        return self.types.get(name) or self.lexicon.type_of(name) or ""
 
     def named(self, *types: str) -> tuple[str, ...]:
         """Hard terms of some types."""

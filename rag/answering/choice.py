@@ -118,6 +118,8 @@ def choose(asked: Asked, scored: Sequence[Scored], limits: Limits = NORMAL) -> l
     if asked.registration or asked.dose:
         mine = [s for s in scored if registers(asked, s)]
         if mine:
+            for crop in asked.named(CROP):
+                choice.take(_best([s for s in mine if s.chunk.crop == crop], choice))
             _take_best(choice, mine, RELATIVE)
             return choice.sentences
     sides = aspects_of(asked)
@@ -148,11 +150,27 @@ def registers(asked: Asked, scored: Scored) -> bool:
     crops, pests = asked.named(CROP), asked.named(*PESTS)
     if crops and scored.chunk.crop not in crops and not any(says(name, here) for name in crops):
         return False
+    if any(pair[0] and pair[1] for pair in _pairs(asked)) and not any(
+        (not crop or scored.chunk.crop in crop) and (not pest or any(kind_of(name) in here for name in pest))
+        for crop, pest in _pairs(asked)
+    ):
+        return False
     sheet = f"{scored.chunk.title} {dict(cells_of(scored.candidate.text)).get('병해충', '')}"
     if pests and not any(kind_of(name) in sheet for name in pests):
         return False
     product = any(word in here.lower() for word in asked.products)
     return product if asked.products else bool(pests)
+
+
+def _pairs(asked: Asked) -> list[tuple[set[str], set[str]]]:
+    """Crops and pests of each part: "오이 흰가루병과 딸기 잿빛곰팡이병" asks for two sheets, not for four."""
+    return [
+        (
+            {e for e in part.entities if asked.types_of(e) == CROP},
+            {e for e in part.entities if asked.types_of(e) in PESTS},
+        )
+        for part in asked.parts
+    ]
 
 
 def _best(scored: Sequence[Scored], choice: Choice) -> Scored | None:

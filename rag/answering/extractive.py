@@ -12,7 +12,7 @@ from rag.answering.asked import Asked
 from rag.answering.calibration import Calibration, Support
 from rag.answering.choice import DETAILED, NORMAL, aspects_of, choose
 from rag.answering.order import opening, ordered
-from rag.answering.refusals import NO_REGISTRATION, lacks_registration, refusal
+from rag.answering.refusals import ONLY_REGISTERED, asks_forbidden, lacks_registration, refusal, registration_note
 from rag.answering.sentences import Scored, lead_of, rank_sentences
 from rag.answering.support import support_of
 from rag.citations import citation_of
@@ -38,8 +38,10 @@ class ExtractiveAnswerer:
         limits = DETAILED if asked.detailed else NORMAL
         chosen = choose(asked, rank_sentences(asked, items), limits)
         support = support_of(asked, chosen, items, results)
+        if asks_forbidden(asked):
+            return refusal(items, self.name, note=ONLY_REGISTERED, asked=asked), support
         if lacks_registration(asked, chosen):
-            return refusal(items, self.name, note=NO_REGISTRATION, asked=asked), support
+            return refusal(items, self.name, note=registration_note(asked), asked=asked), support
         if not chosen or self._calibration.refusal.probability(support) < self._calibration.refusal.threshold:
             return refusal(items, self.name, asked=asked), support
         read = ordered(asked, chosen, aspects_of(asked))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import date
 
@@ -16,6 +17,24 @@ N_NEARBY = 3
 NO_REGISTRATION = (
     "작물과 병해충(또는 약제)이 모두 맞는 등록 자료가 없어 배수·수확 전 일수·횟수를 답하지 않습니다. "
     "농약안전정보시스템(psis.rda.go.kr)에서 확인하세요."
+)
+
+
+NO_CROP = (
+    "약의 등록은 작물마다 다릅니다. 작물을 함께 적어 다시 물어 주세요(예: 오이 흰가루병 약). "
+    "농약안전정보시스템(psis.rda.go.kr)에서도 볼 수 있습니다."
+)
+ONLY_REGISTERED = (
+    "있는 자료는 등록된 약뿐이라, 쓰면 안 되거나 듣지 않는 약은 답하지 않습니다. "
+    "농약안전정보시스템(psis.rda.go.kr)이나 농업기술센터에 확인하세요."
+)
+_FORBIDDEN = re.compile(
+    r"안\s?(?:되는|돼는|듣는|맞는)|못\s?(?:쓰는|치는)|쓰지\s?(?:말|못)|금지|효과\s?없는|저항성\s?생긴"
+)
+# Crops that no document is on, those of one syllable among them: a dose for another crop is no answer.
+_OTHER_CROP = re.compile(
+    r"(?:^|\s)(?:배|감|마|파|귤|콩|밀|벼|무|팥|깨|차|밤|잣|쌀|포도|사과|복숭아|자두|고추|가지|배추|상추|감자|고구마|양파|마늘|"
+    r"수박|참외|멜론|인삼|대추|매실|블루베리)(?:나무|밭)?(?:[은는이가에의용]|에는|에서)?(?=\s|[?]|$)"
 )
 
 
@@ -75,4 +94,18 @@ def lacks_registration(asked: Asked, chosen: Sequence[Scored]) -> bool:
 
     Which pesticides are registered is asked of registrations too: without one for that crop and pest there is none.
     """
-    return (asked.dose or asked.registration) and not any(registers(asked, s) for s in chosen)
+    if not (asked.dose or asked.registration):
+        return False
+    if not asked.crops and _OTHER_CROP.search(asked.text):
+        return True
+    return not any(registers(asked, s) for s in chosen)
+
+
+def registration_note(asked: Asked) -> str:
+    """What a refusal for want of a registration says: the crop is missing in the question, or no registration fits."""
+    return NO_REGISTRATION if asked.crops or _OTHER_CROP.search(asked.text) or asked.products else NO_CROP
+
+
+def asks_forbidden(asked: Asked) -> bool:
+    """Whether a pesticide is asked for that must not be used or does not work: registrations do not tell."""
+    return (asked.dose or asked.registration) and _FORBIDDEN.search(asked.text) is not None

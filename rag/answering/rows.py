@@ -32,7 +32,8 @@ _ROW_NAMES = frozenset(
     }
 )
 _DAY = re.compile(
-    r"(?:^|, )(?:[^,:]{0,8}(?:일자|날짜|일시|일)|date|day): (\d{4})[-./](\d{1,2})[-./](\d{1,2})(?!\d)", re.IGNORECASE
+    r"(?:^|, )(?:[^,:]{0,8}(?:일자|날짜|일시|일)|date|day): (?:(?P<year>\d{4})\s?[-./년]\s?)?(?P<month>\d{1,2})\s?[-./월]\s?(?P<day>\d{1,2})(?!\d)",
+    re.IGNORECASE,
 )
 # What a registration row must say, whatever is asked: the dose, and when and how often it may be used.
 _USE = frozenset({"희석배수", "사용량", "안전사용시기", "사용횟수"})
@@ -102,6 +103,14 @@ def spoken_registration(sentence: str) -> str:
     return f"{cells['품목']}(상표 {cells['상표']}): {use}{when}"
 
 
+def is_header(sentence: str) -> bool:
+    """Whether a sentence is a table's header alone: four or more short names ("동, 작목, 주차, 기간, 특(kg), 비고")."""
+    cells = sentence.split(", ")
+    return len(cells) > _ROW_CELLS and all(
+        0 < len(cell) <= 14 and not re.search(r"\d|: |[다요]\.?$", cell) for cell in cells
+    )
+
+
 def lacks_value(sentence: str, keywords: Sequence[str]) -> bool:
     """Whether a table row has nothing in the cells that are asked for ("당도(브릭스): -")."""
     asked = [value for name, value in cells_of(sentence) if name not in _ROW_NAMES and asked_for(name, keywords)]
@@ -139,11 +148,15 @@ def _with_unit(name: str, value: str) -> str:
     return f"{name}: {value}"
 
 
-def day_of(sentence: str) -> date | None:
-    """The day that a table row names as its own ("일자: 2026-10-20, …"); None where it names none."""
+def day_of(sentence: str, dated: str = "") -> date | None:
+    """The day that a table row names as its own ("일자: 2026-10-20, …"); None where it names none.
+
+    ``dated``: the ISO date of its document, whose year holds for a day without one.
+    """
     match = _DAY.search(sentence)
+    year = (match and match["year"]) or dated[:4]
     try:
-        return date(*map(int, match.groups())) if match else None
+        return date(int(year), int(match["month"]), int(match["day"])) if match and year else None
     except ValueError:
         return None
 

@@ -43,6 +43,7 @@ from rag.answering.rows import (
     column_words,
     day_of,
     expired,
+    is_header,
     is_registration,
     lacks_value,
     month_row,
@@ -174,7 +175,7 @@ def _sentences(view: View, chunks: Sequence[tuple[int, ChunkRecord]]) -> list[tu
 
 def is_label(sentence: str, title: str) -> bool:
     """Whether a line only describes its document (title, date, author, kind, origin) and so answers nothing."""
-    if sentence == title:
+    if sentence == title or is_header(sentence):
         return True
     parts = sentence.split(" · ")
     fields = len(parts) > 1 and all(_FIELD.match(part) for part in parts)
@@ -223,7 +224,7 @@ class Ranker:
             return False
         if is_registration(text) and (not self._pesticide or expired(text, asked.today)):
             return False
-        day = day_of(text) if asked.record and asked.features.periods else None
+        day = day_of(text, chunk.date) if asked.record and asked.features.periods else None
         if day is not None and not any(first <= day <= last for first, last in asked.features.periods):
             return False
         if asked.record and asked.houses:
@@ -374,6 +375,6 @@ def lead_of(candidate: Candidate, *, crops: bool = False, brief: bool = False) -
     chunk = candidate.chunk
     if chunk.scope_id == PUBLIC:
         return chunk.crop if crops else ""
-    if chunk.kind in MONTHLY_KINDS or not chunk.date or day_of(candidate.text) is not None:
+    if chunk.kind in MONTHLY_KINDS or not chunk.date or day_of(candidate.text, chunk.date) is not None:
         return chunk.title
     return chunk.date if brief else f"{chunk.date} {chunk.author}".strip()
