@@ -107,7 +107,7 @@ def _write(args: argparse.Namespace, files: list[tuple[Path, str]], intake: Scop
     if args.rebuild:
         statuses: list[FileStatus] = []
         total = intake.record.counts()["documents"]
-        with tqdm(total=total, desc="다시 만드는 중", unit="문서", disable=True if args.json else None) as bar:
+        with tqdm(total=total, desc="다시 만드는 중", unit="문서", disable=args.json) as bar:
             intake.rebuild(lambda status: (statuses.append(status), bar.update())[0])  # type: ignore[func-returns-value]
         failed += sum(_report(status, args.json, quiet=True) for status in statuses)
     if files:

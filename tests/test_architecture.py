@@ -16,6 +16,7 @@ import pytest
 import eval.__main__ as eval_terminal
 import ingest.__main__ as ingest_terminal
 import rag.__main__ as rag_terminal
+import rag.feedback_export as feedback_export
 import rag.lexicon_suggest as lexicon_suggest
 from rag.settings import ROOT, Settings
 
@@ -190,6 +191,8 @@ class TestCommands:
         read = TERMINALS.get(module)
         if module == "rag" and arguments[:1] == ["lexicon"]:
             read, arguments = lexicon_suggest._arguments, arguments[1:]
+        if module == "rag" and arguments[:1] == ["feedback"]:
+            read, arguments = feedback_export._arguments, arguments[1:]
         if read is None or not arguments or arguments == ["ingest"]:
             return
         assert accepts(read, arguments), line

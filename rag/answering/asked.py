@@ -118,10 +118,6 @@ class Asked:
             if self.types.get(entity) in HARD_TYPES and not any(entity.removesuffix("류") in span for span in left_out)
         )
 
-    def types_of(self, name: str) -> str:
-        """Type of a name, of the question or of the lexicon; "" for neither."""
-        return self.types.get(name) or self.lexicon.type_of(name) or ""
-
     def named(self, *types: str) -> tuple[str, ...]:
         """Hard terms of some types."""
         return tuple(term for term in self.hard_terms if self.types.get(term) in types)

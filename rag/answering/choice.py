@@ -150,10 +150,8 @@ def registers(asked: Asked, scored: Scored) -> bool:
     crops, pests = asked.named(CROP), asked.named(*PESTS)
     if crops and scored.chunk.crop not in crops and not any(says(name, here) for name in crops):
         return False
-    if any(pair[0] and pair[1] for pair in _pairs(asked)) and not any(
-        (not crop or scored.chunk.crop in crop) and (not pest or any(kind_of(name) in here for name in pest))
-        for crop, pest in _pairs(asked)
-    ):
+    pairs = _pairs(asked)
+    if pairs and not any(scored.chunk.crop == crop and kind_of(pest) in here for crop, pest in pairs):
         return False
     sheet = f"{scored.chunk.title} {dict(cells_of(scored.candidate.text)).get('병해충', '')}"
     if pests and not any(kind_of(name) in sheet for name in pests):
@@ -162,15 +160,18 @@ def registers(asked: Asked, scored: Scored) -> bool:
     return product if asked.products else bool(pests)
 
 
-def _pairs(asked: Asked) -> list[tuple[set[str], set[str]]]:
-    """Crops and pests of each part: "오이 흰가루병과 딸기 잿빛곰팡이병" asks for two sheets, not for four."""
-    return [
-        (
-            {e for e in part.entities if asked.types_of(e) == CROP},
-            {e for e in part.entities if asked.types_of(e) in PESTS},
-        )
-        for part in asked.parts
-    ]
+def _pairs(asked: Asked) -> list[tuple[str, str]]:
+    """Crop and pest of each, where several of both are named: "오이 흰가루병과 딸기 잿빛곰팡이병" asks for two sheets."""
+    if len(asked.named(CROP)) < 2 or len(asked.named(*PESTS)) < 2:
+        return []
+    pairs: list[tuple[str, str]] = []
+    crop = ""
+    for name in asked.hard_terms:
+        if asked.types.get(name) == CROP:
+            crop = name
+        elif crop and asked.types.get(name) in PESTS:
+            pairs.append((crop, name))
+    return pairs
 
 
 def _best(scored: Sequence[Scored], choice: Choice) -> Scored | None:

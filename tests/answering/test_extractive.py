@@ -17,7 +17,7 @@ from rag.answering.calibration import Calibration, RefusalModel
 from rag.answering.choice import NORMAL, Limits, aspects_of, choose, registers
 from rag.answering.extractive import ExtractiveAnswerer
 from rag.answering.order import ACTION, CAUSE, DEFINITION, SYMPTOM, role_of
-from rag.answering.refusals import NOT_FOUND, lacks_registration, refusal
+from rag.answering.refusals import NO_REGISTRATION, NOT_FOUND, ONLY_REGISTERED, lacks_registration, refusal
 from rag.answering.rows import day_of, lacks_value, spoken_registration, spoken_row
 from rag.answering.sentences import candidates_of, is_label, lead_of, rank_sentences
 from rag.citations import Candidate
@@ -55,6 +55,9 @@ PUBLIC_FILES = {
 PUBLIC_FILES |= {
     "농약등록/딸기/등록_딸기.md": "# 딸기 흰가루병 등록 농약\n\n자료 기준일: 2026-04-24\n\n"
     "- 메트라페논 액상수화제(상표 나라크, 한국회사): 희석배수 2000배, 수확 2일 전까지, 3회 이내, 등록 유효기간 2028-12-31.\n",
+    "농약등록/딸기/등록_딸기_응애.md": "# 딸기 점박이응애 등록 농약\n\n자료 기준일: 2026-04-24\n\n"
+    "- 아세퀴노실 액상수화제(상표 골드러쉬, 한국회사): 희석배수 1000배, 수확 2일 전까지, 2회 이내, 등록 유효기간 2028-12-31.\n"
+    "- 레피멕틴 유제(상표 데이토나, 한국회사): 희석배수 2000배, 수확 2일 전까지, 2회 이내, 등록 유효기간 2024-10-17.\n",
     "농약등록/오이/등록_오이.md": "# 오이 작은뿌리파리 등록 농약\n\n자료 기준일: 2026-04-24\n\n"
     "- 클로티아니딘 입상수용제(상표 심볼, 한국회사): 희석배수 2000배, 수확 3일 전까지, 3회 이내, 등록 유효기간 2032-03-21.\n",
 }
@@ -342,6 +345,9 @@ def test_a_row_without_the_asked_value(row: str, keywords: tuple[str, ...], lack
         ("딸기 탄저병 약 수확 며칠 전까지 쳐요?", True),
         ("딸기 흰가루병에 클로티아니딘 몇 배로 타요?", True),
         ("딸기 흰가루병은 왜 생겨요?", False),
+        ("배 흰가루병 약 몇 배예요?", True),
+        ("흰가루병 약 뭐 있어요?", False),
+        ("딸기 응애 약 알려줘", False),
     ],
 )
 def test_a_dose_needs_the_registration_of_that_crop_and_pest(view: View, question: str, lacks: bool) -> None:
@@ -351,6 +357,27 @@ def test_a_dose_needs_the_registration_of_that_crop_and_pest(view: View, questio
     if not lacks and asked.registration:
         assert found
         assert all(registers(asked, s) for s in found)
+
+
+def test_a_general_name_stands_for_the_pest_and_what_expired_is_left_out(view: View) -> None:
+    given = answer(view, "딸기 응애 약 알려줘", "등록_딸기_응애", "병해충/흰가루병")
+    assert [s.text.partition("(")[0] for s in given.sentences] == ["아세퀴노실 액상수화제"]
+
+
+def test_two_crops_and_two_pests_are_two_sheets(view: View) -> None:
+    names = ("등록_딸기", "등록_오이", "등록_딸기_응애")
+    given = answer(view, "딸기 흰가루병과 오이 작은뿌리파리 약 알려줘", *names)
+    assert [s.text.partition("(")[0] for s in given.sentences] == [
+        "딸기: 메트라페논 액상수화제",
+        "오이: 클로티아니딘 입상수용제",
+    ]
+
+
+def test_what_must_not_be_used_is_not_read_off_registrations(view: View) -> None:
+    given = answer(view, "딸기 흰가루병에 쓰면 안 되는 약은?", "등록_딸기")
+    assert given.refused
+    assert given.notes == (ONLY_REGISTERED,)
+    assert answer(view, "배 흰가루병 약 몇 배예요?", "등록_딸기").notes == (NO_REGISTRATION,)
 
 
 def test_a_registration_is_said_without_maker_and_validity() -> None:

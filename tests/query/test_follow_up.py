@@ -64,3 +64,9 @@ def test_a_question_of_its_own_inherits_nothing(text: str) -> None:
 
 def test_nothing_before_is_nothing_inherited() -> None:
     assert follow("그럼 딸기는?", "?") == read("그럼 딸기는?")
+
+
+def test_another_pest_takes_the_place_of_the_one_before() -> None:
+    features = follow("그럼 흰가루병은?", "오이 노균병 약은 수확 며칠 전까지 쳐도 돼요?")
+    assert features.standalone == "오이 흰가루병 약은 수확 며칠 전까지 쳐도 돼요?"
+    assert "노균병" not in (*features.keywords, *features.terms, *features.entities)
