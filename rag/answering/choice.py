@@ -15,7 +15,7 @@ from functools import partial
 
 from rag.answering.asked import CROP, PESTS, REGISTERED, Asked, kind_of, says
 from rag.answering.order import ACTION, CAUSE, DEFINITION, SYMPTOM, headed_as, role_of
-from rag.answering.rows import MONTHLY_KINDS, cells_of, is_registration
+from rag.answering.rows import MONTHLY_KINDS, cells_of, expired, is_registration
 from rag.answering.sentences import COSINE_ZERO, Scored, lead_of
 from rag.quantities import LIST_NUMBER
 from rag.schema import PUBLIC, ChunkRecord
@@ -46,7 +46,9 @@ SAME = 0.965
 _LISTING = re.compile(
     r"언제언제|쭉|전부|모두|목록|내역|날짜|며칠에|날들|다\s?(?:뽑|보여|알려)|무슨\s?(?:약|일)|뭐\s?했|몇\s?번"
 )
-_WHOLE_DAY = re.compile(r"뭐\s?했|뭘\s?했|무슨\s?(?:일|작업)|한\s?일|작업\s?내용|일지")
+_WHOLE_DAY = re.compile(
+    r"(?:뭐|뭘|무얼)\s?했|무슨\s?(?:일|작업)|한\s?일|작업\s?내용|일지\s?(?:좀\s?)?(?:보여|찾아|알려)"
+)
 _LATEST = re.compile(r"남았|남아|마지막|최근|지금|현재|요즘|제일\s?나중")
 _WHICH = re.compile(r"(?:무슨|어떤|뭔)\s?(?:병|바이러스|벌레|해충|장해)|이거\s?(?:뭐|무슨)|뭐(?:죠|예요|임|지)")
 _LEAD_IN = re.compile(r"다음 각 호|다음 각 목|다음과 같|다음의|아래와 같|순서로")
@@ -117,6 +119,7 @@ def choose(asked: Asked, scored: Sequence[Scored], limits: Limits = NORMAL) -> l
         return []
     if asked.registration or asked.dose:
         mine = [s for s in scored if registers(asked, s)]
+        mine = [s for s in mine if not expired(s.candidate.text, asked.today)] or mine
         if mine:
             for crop in asked.named(CROP):
                 choice.take(_best([s for s in mine if s.chunk.crop == crop], choice))
@@ -191,7 +194,12 @@ def _take_parts(choice: Choice, scored: Sequence[Scored], n_parts: int) -> None:
 
 def _take_days(choice: Choice, asked: Asked, scored: Sequence[Scored]) -> None:
     """A day's whole record where that is asked; a list of records: the best sentence of each day; where the present state is asked for, latest days first."""
-    if _WHOLE_DAY.search(asked.text) and asked.periods and all(first == last for first, last in asked.periods):
+    if (
+        _WHOLE_DAY.search(asked.text)
+        and asked.figure is None
+        and asked.periods
+        and all(first == last for first, last in asked.periods)
+    ):
         there = [s for s in scored if any(first <= s.chunk.date <= last for first, last in asked.periods)]
         for s in sorted(there, key=lambda s: s.number):
             choice.take(s)

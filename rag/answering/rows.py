@@ -161,7 +161,8 @@ def day_of(sentence: str, dated: str = "") -> date | None:
         return None
 
 
-def expired(sentence: str, today: date | None) -> bool:
-    """Whether a registration was valid only until before ``today``."""
+def expired(sentence: str, today: date | None) -> date | None:
+    """Until when a registration was valid, where that is before ``today``; None for one in force."""
     match = _VALID_UNTIL.search(sentence)
-    return match is not None and today is not None and date(*map(int, match.groups())) < today
+    until = date(*map(int, match.groups())) if match else None
+    return until if until and today and until < today else None

@@ -189,6 +189,9 @@ class Ranker:
         self.asked = asked
         pairs = _sentences(asked.view, passages_of(asked, items))
         self._sprayed = asked.record and _SPRAYING_ASKED.search(asked.text) is not None
+        # A month's or week's sum does not answer for a day of it.
+        periods = asked.features.periods
+        self._one_day = asked.record and bool(periods) and all(first == last for first, last in periods)
         self._pesticide = asked.registration or asked.dose or _PESTICIDE_ASKED.search(asked.text) is not None
         self._pairs = [(place, one) for place, one in pairs if self._fits(one)]
         self._columns = (*asked.features.terms, *(column_words(asked.text) if asked.record else ()))
@@ -222,10 +225,12 @@ class Ranker:
         asked, chunk, text = self.asked, candidate.chunk, candidate.text
         if lacks_value(text, asked.features.terms):
             return False
-        if is_registration(text) and (not self._pesticide or expired(text, asked.today)):
+        if is_registration(text) and not self._pesticide:
             return False
         day = day_of(text, chunk.date) if asked.record and asked.features.periods else None
         if day is not None and not any(first <= day <= last for first, last in asked.features.periods):
+            return False
+        if day is None and chunk.kind in MONTHLY_KINDS and self._one_day:
             return False
         if asked.record and asked.houses:
             named = set(_HOUSE.findall(text)) or self._headed(candidate)
@@ -286,7 +291,10 @@ class Ranker:
 
     def _said(self, candidate: Candidate) -> str:
         text = LIST_NUMBER.sub("", candidate.text.strip()).removeprefix("- ")
-        return spoken_registration(text) if is_registration(text) else spoken_row(text, self._columns)
+        if not is_registration(text):
+            return spoken_row(text, self._columns)
+        over = expired(text, self.asked.today)
+        return spoken_registration(text) + (f" — 등록 유효기간이 지났습니다({over.isoformat()})" if over else "")
 
     def _part(self, part: PlannedQuery) -> list[float]:
         weights = {token: self.asked.weights.get(token, 1.0) for token in part.tokens}

@@ -167,14 +167,13 @@ def test_a_sentence_on_another_house_is_left_out(view: View) -> None:
     assert len(none) == 3
 
 
-def test_a_monthly_table_is_preferred_when_a_month_is_asked_for(view: View) -> None:
+def test_a_monthly_table_answers_for_a_month_and_not_for_a_day(view: View) -> None:
     names = ("2026-03-12", "2026-03_급액배액")
-    month, day = (relevances(view, f"{when} 배액률", *names) for when in ("3월", "3월 12일"))
-    gain = {sentence: month[sentence] - day[sentence] for sentence in month}
-    (log,) = [s for s in gain if "재니" in s]
-    rows = [s for s in gain if "작목" in s]
-    assert len(rows) == 2
-    assert all(gain[row] > gain[log] + 0.01 for row in rows)
+    month, none, day = (relevances(view, f"{when} 2동 배액률", *names) for when in ("3월", "", "3월 12일"))
+    (log,) = [s for s in month if "재니" in s]
+    (row,) = [s for s in month if "작목" in s]
+    assert month[row] - month[log] > none[row] - none[log] + 0.01
+    assert set(day) == {log}
 
 
 def test_a_passage_on_another_crop_is_held_back(view: View) -> None:
