@@ -2,8 +2,8 @@
 
 Logistic regression with an L2 penalty on standardised features, balanced between answerable and unanswerable
 questions, each weight bound to the sign its feature has by meaning (``SIGNS``). Fitted on the tune part of the farm set and on the
-calibration and development questions (``sets/source``), never on the test part. The threshold makes
-refusals as often right as complete in leave-one-out predictions. Weights are stored for the raw features; questions
+calibration and development questions (``sets/source``), never on the test part. The threshold has the
+best F1 of refusals in leave-one-out predictions. Weights are stored for the raw features; questions
 that a rule refuses (no such record, no registration) are left out.
 """
 
@@ -100,13 +100,14 @@ def leave_one_out(x: Array, y: Array) -> Array:
 
 
 def threshold_for(probability: Array, y: Array, unanswerable: float = UNANSWERABLE) -> float:
-    """The threshold of the best min(precision, recall) of refusals where a share ``unanswerable`` has no answer."""
+    """The threshold of the best F1 of refusals where a share ``unanswerable`` has no answer; of equal ones the lowest."""
     refused = probability[None, :] < _THRESHOLDS[:, None]
     recall = refused[:, y == 0].mean(axis=1)
     wrongly = refused[:, y == 1].mean(axis=1)
     right = unanswerable * recall
     precision = right / np.maximum(right + (1 - unanswerable) * wrongly, 1e-9)
-    return float(_THRESHOLDS[int(np.argmax(np.minimum(precision, recall)))])
+    f1 = 2 * precision * recall / np.maximum(precision + recall, 1e-9)
+    return float(_THRESHOLDS[int(np.argmax(f1))])
 
 
 def fit_refusal(pipeline: Pipeline, questions: Sequence[Question]) -> dict[str, Any]:

@@ -92,7 +92,7 @@ def test_write_changes_the_citation_keys_of_one_encoder_only(tmp_path: Path) -> 
 def test_the_shipped_figures_are_those_of_a_check_that_holds() -> None:
     levels = json.loads(Path("profiles/answering.v1.json").read_text(encoding="utf-8"))["encoders"]
     figures = next(iter(levels.values()))["citation"]
-    assert figures["precision"] > 0.96
+    assert figures["precision"] > 0.97
     assert figures["recall"] >= 0.85
     assert figures["number_or_negation_accepted"] <= 0.01
 
