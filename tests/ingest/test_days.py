@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.days import days_of
+from ingest.days import days_of, joined
 from ingest.limits import Limits
 from ingest.loaders import parse
 from ingest.metadata import infer_metadata
@@ -45,6 +45,13 @@ def test_span(path: str, text: str, expected: object) -> None:
 def test_days_without_a_year_take_the_document_s() -> None:
     parsed = parse("# 일지\n\n## 10월 6일\n\n방제했다.\n".encode(), "일지.md", Limits())
     assert days_of(parsed, date(2026, 10, 1), "month").of_block == (date(2026, 10, 6),)
+
+
+def test_a_chunk_has_days_of_its_own_only_where_all_its_blocks_do() -> None:
+    first, last = OCTOBER
+    assert joined([last, first]) == OCTOBER
+    assert joined([first, None]) is None
+    assert joined([]) is None
 
 
 def test_a_filter_keeps_the_rows_of_its_days(tmp_path: Path) -> None:
