@@ -248,8 +248,8 @@ def _take_roles(choice: Choice, asked: Asked, scored: Sequence[Scored]) -> None:
         told = [_for_role(s, role) for s in choice.sentences if role_of(s.candidate.text) == role]
         fitting = [(_for_role(s, role), s) for s in mine if role_of(s.candidate.text) == role]
         value, best = max(fitting, key=lambda pair: (pair[0], -pair[1].number), default=(0.0, first))
-        if value >= max([ROLE_RELATIVE * first.relevance, *told]):
-            choice.take(best)
+        if value >= max([ROLE_RELATIVE * first.relevance, *told]) and choice.take(best):
+            choice.take(_needed(best, scored))
 
 
 def _for_role(scored: Scored, role: str) -> float:
