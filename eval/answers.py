@@ -50,25 +50,23 @@ import numpy as np
 from tqdm import tqdm
 
 from eval.compare import save_report
-from eval.farm import MAX_CHARACTERS, MAX_SENTENCES, text_reader
+from eval.farm import is_short, text_reader
+from eval.kept import Row, append_row, rows_kept
 from eval.questions import SETS_DIR, Question, load_questions
 from eval.scoring import contains_expected
 from eval.statistics import paired_bootstrap
 from rag.answering.calibration import load_calibration
+from rag.answering.compose import cited_by, sentences_of
 from rag.answering.llm import LlmAnswerer, Request
 from rag.answering.prompts import NOT_FOUND
 from rag.answering.refusals import refusal
-from rag.answering.sentences import candidates_of
 from rag.assembly import build_pipeline, levels_file, local_model
-from rag.citations import cite
 from rag.embedding import load_embedder
 from rag.errors import GenerationError, SettingsError
 from rag.pipeline import Pipeline
 from rag.schema import Answer, Evidence, FusedEvidence, Query, Result, Scope
 from rag.settings import Settings, load_settings
-from rag.text import korean, nfc
-
-Row = dict[str, Any]
+from rag.text import korean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,15 +166,12 @@ class BaselineWriter:
             draft = self._llm.answer(request)
         except GenerationError as error:
             return refusal(read, self._llm.name, note=str(error))
-        text = nfc(draft.text)
-        texts = [text[span.start : span.end] for span in korean().sentences(text)]
+        texts = sentences_of(draft, korean())
         if any(NOT_FOUND in one for one in texts):
             return refusal(read, draft.model)
         view = self._pipeline.views.get(query.scope)
         view = view.plus([passage for channel in result.channels for passage in channel.passages])
-        candidates = [candidate for _, candidate in candidates_of(view, read)]
-        vectors = self._embedder.encode_passages(texts)
-        sentences = tuple(cite(*pair, candidates, self._threshold) for pair in zip(texts, vectors, strict=True))
+        sentences = cited_by(texts, view, read, self._embedder, self._threshold)
         return Answer(sentences=sentences, refused=False, answerer=draft.model)
 
 
@@ -279,7 +274,7 @@ def token_f1(answer: str, reference: str) -> float:
 
 def _holds(outcome: Outcome) -> list[bool]:
     """For every expected fact whether the answer holds it; none does in an answer that is too long."""
-    short = len(outcome.sentences) <= MAX_SENTENCES and len(outcome.text) <= MAX_CHARACTERS
+    short = is_short(len(outcome.sentences), outcome.text)
     return [short and contains_expected(outcome.text, (wordings,)) for wordings in outcome.question.expect]
 
 
@@ -397,33 +392,6 @@ def labelled_summary(outcomes: Sequence[Outcome], labels: Labels) -> Row:
         "judged_sentences": sum(j is not None for j in shown),
         "unjudged_sentences": shown.count(None),
     }
-
-
-def rows_kept(path: Path, run: Mapping[str, Any]) -> dict[str, Row]:
-    """Finished rows of the same run by id; writes the head of a new file where there are none."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    rows = [row for line in lines if (row := _parsed(line)) is not None]
-    head = {"run": dict(run)}
-    same = rows[1:] if rows and rows[0] == head else []
-    path.parent.mkdir(parents=True, exist_ok=True)
-    kept = [head, *same]
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in kept), encoding="utf-8")
-    return {row["id"]: row for row in same}
-
-
-def append_row(path: Path, rows: dict[str, Row], row: Row) -> None:
-    """Add a finished row, in memory and on disk."""
-    rows[row["id"]] = row
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(row, ensure_ascii=False) + "\n")
-
-
-def _parsed(line: str) -> Row | None:
-    """A line of the file; None for one that was cut off when the run was stopped."""
-    try:
-        return dict(json.loads(line))
-    except ValueError:
-        return None
 
 
 def spread(questions: Sequence[Question], n: int | None) -> list[Question]:

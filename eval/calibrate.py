@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from eval.citation_pairs import OUTCOMES, Pair, load_pairs
-from eval.reading import write_atomic
+from eval.levels import put_levels
 from rag.citations import Candidate, cite
 from rag.embedding import Encoder, load_embedder
 from rag.errors import ProfileError
@@ -127,13 +127,7 @@ def write(path: Path, report: dict[str, Any]) -> None:
     Raises:
         ProfileError: the file has no levels of that encoder.
     """
-    raw = json.loads(path.read_text(encoding="utf-8"))
-    encoder = report["encoder"]
-    if encoder not in raw["encoders"]:
-        raise ProfileError(
-            f"'{path.name}' 에 임베딩 모델 '{encoder}' 이(가) 없습니다. 먼저 'python -m eval refusal --write' 로 거절 기준을 맞추세요."
-        )
-    raw["encoders"][encoder] |= {
+    changes = {
         "citation_threshold": report["threshold"],
         "citation": {
             "tuned_on": "citation_pairs.jsonl (fit)",
@@ -143,7 +137,7 @@ def write(path: Path, report: dict[str, Any]) -> None:
             },
         },
     }
-    write_atomic(path, (json.dumps(raw, ensure_ascii=False, indent=2) + "\n").encode("utf-8"))
+    put_levels(path, report["encoder"], changes)
 
 
 def lines(report: dict[str, Any]) -> list[str]:

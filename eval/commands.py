@@ -18,7 +18,6 @@ from eval.label import ask_intent, label_segments
 from eval.llm_weights import QUALITY, TIMES, run_llm_weights, spread
 from eval.metrics import MAIN
 from eval.questions import SETS_DIR, load_questions
-from eval.reading import write_atomic
 from eval.slots import add_command as add_slots
 from eval.speed import SIZES, run_speed
 from eval.speed_vectors import BACKENDS
@@ -37,6 +36,7 @@ from eval.tune import (
 from eval.uncertainty import add_command as add_uncertainty
 from rag.assembly import build_pipeline, local_model
 from rag.errors import SettingsError
+from rag.files import write_whole
 from rag.llm import LocalModel
 from rag.profile_table import load
 from rag.settings import Settings, load_settings
@@ -161,9 +161,9 @@ def _tune(args: argparse.Namespace) -> dict[str, Any]:
         tuned = tune(problem, part.tune, quiet=False)
         report[name] = report_of(tuned, name) | {"label_agreement": agreement}
         out = args.out or settings.profiles.parent / "candidates" / f"{name}.json"
-        write_atomic(out, profile_bytes(candidate(tuned, base, name, args.valid_until)))
+        write_whole(out, profile_bytes(candidate(tuned, base, name, args.valid_until)))
         save_report(out.with_suffix(".report.json"), report[name])
-        write_atomic(out.with_suffix(".md"), ("\n".join(report_lines(report[name])) + "\n").encode("utf-8"))
+        write_whole(out.with_suffix(".md"), ("\n".join(report_lines(report[name])) + "\n").encode("utf-8"))
         print("\n".join(report_lines(report[name])))
         print(f"\n후보: {out}")
     _save(args, report)

@@ -26,13 +26,14 @@ import numpy.typing as npt
 
 from eval.datasets import DataSet, load_sets
 from eval.metrics import MAIN, MEASURES, per_question
-from eval.reading import read_set, reading_version, write_atomic
+from eval.reading import read_set, reading_version
 from eval.runs import DEPTH, ChannelRuns, EvalIndex
 from eval.space import Ranker, Searched, SearchedIndex, Setting, Space, channel_runs, evaluate, ranking
 from eval.splits import SPLITS_DIR, group_numbers, tune_mask
 from eval.statistics import holm, paired_bootstrap
 from eval.systems import ADAPTIVE, BEST_FIXED, FIXED, PEER, RIVALS, Adaptive, TunePart, settings_of
 from rag.errors import SettingsError
+from rag.files import write_whole
 from rag.schema import CHANNELS
 from rag.text import korean
 
@@ -431,7 +432,7 @@ def versions() -> dict[str, str]:
 
 def save_report(path: Path, report: dict[str, Any]) -> None:
     """Write one run's JSON whole."""
-    write_atomic(path, (json.dumps(report, ensure_ascii=False, indent=1) + "\n").encode("utf-8"))
+    write_whole(path, (json.dumps(report, ensure_ascii=False, indent=1) + "\n").encode("utf-8"))
 
 
 DEFAULT_SYSTEMS = (*FIXED, BEST_FIXED, ADAPTIVE, PEER)

@@ -54,6 +54,11 @@ class Outcome:
     characters: int
 
 
+def is_short(n_sentences: int, text: str) -> bool:
+    """Whether an answer is short enough to count."""
+    return n_sentences <= MAX_SENTENCES and len(text) <= MAX_CHARACTERS
+
+
 def documents_of(result: Result) -> list[str]:
     """Distinct documents of the ranking, best first."""
     return list(dict.fromkeys(item.chunk.doc_id for item in result.evidence))
@@ -115,7 +120,7 @@ def outcome_of(question: Question, result: Result, document_text: Callable[[str,
     """Score one result."""
     documents = documents_of(result)
     answer = result.answer
-    short = len(answer.sentences) <= MAX_SENTENCES and len(answer.text) <= MAX_CHARACTERS
+    short = is_short(len(answer.sentences), answer.text)
     return Outcome(
         question=question,
         recall={k: recall_at(documents, question.gold, k) for k in (1, 2, 5, 10)},

@@ -29,12 +29,12 @@ import numpy.typing as npt
 
 import ingest.writer as stages
 from ingest.versions import KnownDocuments
-from ingest.writer import SENTENCE_LEVEL, Writer, find_files, passage_text, refresh
+from ingest.writer import Writer, find_files, passage_text, refresh
 from rag.embedding import EmbeddingCache, Encoder, load_embedder
 from rag.schema import PUBLIC, Scope
 from rag.settings import load_settings
 from rag.stores.record import ScopeRecord
-from rag.stores.segments import INDEXED_LEVELS
+from rag.stores.segments import INDEXED_LEVELS, SENTENCE_LEVEL
 from rag.stores.snapshot import write_snapshot
 from rag.stores.view import Views
 from rag.text import korean

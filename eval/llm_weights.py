@@ -12,7 +12,6 @@ and starts anew when model, prompt, index, profiles or questions are others.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
@@ -25,6 +24,7 @@ from tqdm import tqdm
 
 from eval.compare import versions
 from eval.farm import Outcome, outcome_of, text_reader
+from eval.kept import Row, append_row, rows_kept
 from eval.latency import CONTROL_STAGES
 from eval.questions import Question
 from eval.statistics import paired_bootstrap
@@ -38,8 +38,6 @@ from rag.weighting_llm import GRAMMAR, SYSTEM, LlmWeighting
 PAIR = (ADAPTIVE, LLM_WEIGHTS)
 QUALITY = ("ndcg@10", "recall@10", "expected_fact")
 TIMES = ("control_ms", "retrieval_ms")
-
-Row = dict[str, Any]
 
 
 def spread(questions: Sequence[Question], n: int) -> list[Question]:
@@ -69,23 +67,20 @@ def run_llm_weights(
     """
     prompt_tokens = [weighting.prompt_tokens(question.question) for question in questions]
     run = _identity(pipeline, questions, model)
-    rows = _read_kept(kept, run)
+    rows = rows_kept(kept, run)
     read_text = text_reader(pipeline)
-    with kept.open("a", encoding="utf-8") as file:
-        left = [(i, question) for i, question in enumerate(questions) if question.id not in rows]
-        for _, question in left[:1]:  # the warm-up is not counted
-            _ask(pipeline, question, PAIR)
-        progress = tqdm(left, desc="질문", unit="개", initial=len(rows), total=len(questions))
-        for number, question in progress:
-            results = _ask(pipeline, question, PAIR if number % 2 == 0 else PAIR[::-1])
-            row = rows[question.id] = {
-                "id": question.id,
-                "kind": question.kind,
-                "systems": {system: _figures(outcome_of(question, r, read_text), r) for system, r in results.items()},
-                **_picked(results[LLM_WEIGHTS]),
-            }
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
-            file.flush()
+    left = [(i, question) for i, question in enumerate(questions) if question.id not in rows]
+    for _, question in left[:1]:  # the warm-up is not counted
+        _ask(pipeline, question, PAIR)
+    for number, question in tqdm(left, desc="질문", unit="개", initial=len(rows), total=len(questions)):
+        results = _ask(pipeline, question, PAIR if number % 2 == 0 else PAIR[::-1])
+        row = {
+            "id": question.id,
+            "kind": question.kind,
+            "systems": {system: _figures(outcome_of(question, r, read_text), r) for system, r in results.items()},
+            **_picked(results[LLM_WEIGHTS]),
+        }
+        append_row(kept, rows, row)
     done = [rows[question.id] for question in questions]
     report = {**run, "prompt_tokens": {"median": float(np.median(prompt_tokens)), "max": max(prompt_tokens)}}
     return {**report, **summarise(done), "versions": _versions(), "rows": done}
@@ -172,26 +167,6 @@ def _identity(pipeline: Pipeline, questions: Sequence[Question], model: Path) ->
         "profiles": pipeline.table.version,
         "questions": [question.id for question in questions],
     }
-
-
-def _read_kept(path: Path, run: Mapping[str, Any]) -> dict[str, Row]:
-    """Finished rows of the same run by question id; writes the head of a new file where there are none."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    rows = [row for line in lines if (row := _parsed(line)) is not None]
-    head = {"run": dict(run)}
-    same = rows[1:] if rows and rows[0] == head else []
-    path.parent.mkdir(parents=True, exist_ok=True)
-    kept = [head, *same]
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in kept), encoding="utf-8")
-    return {row["id"]: row for row in same}
-
-
-def _parsed(line: str) -> Row | None:
-    """A line of the file; None for one that was cut off when the run was stopped."""
-    try:
-        return dict(json.loads(line))
-    except ValueError:
-        return None
 
 
 def _versions() -> dict[str, str]:

@@ -20,8 +20,8 @@ from llama_index.retrievers.bm25 import BM25Retriever
 from tqdm import tqdm
 
 from eval.datasets import DataSet
-from eval.reading import write_atomic
 from eval.runs import DEPTH, ChannelRuns, EvalIndex, Rows, Run
+from rag.files import write_whole
 
 
 class CachedDense(BaseRetriever):
@@ -54,7 +54,7 @@ def peer_rows(runs: ChannelRuns, sets: list[DataSet]) -> Rows:
     if not path.exists():
         buffer = io.BytesIO()
         np.save(buffer, _ask_peer(runs.index, sets, runs.dense()))
-        write_atomic(path, buffer.getvalue())
+        write_whole(path, buffer.getvalue())
     rows: Rows = np.load(path)
     return rows
 

@@ -72,8 +72,9 @@ from ragas.metrics.collections.faithfulness.util import (
     StatementGeneratorPrompt,
 )
 
-from eval.answers import Asker, append_row, reference_of, rows_kept, spread
+from eval.answers import Asker, reference_of, spread
 from eval.compare import save_report
+from eval.kept import append_row, rows_kept
 from eval.questions import Question, load_questions
 from eval.statistics import paired_bootstrap
 from rag.errors import GenerationError, SettingsError

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ from typing import Any
 from tqdm import tqdm
 
 from eval.datasets import DataSet, Passage
+from rag.files import write_whole
 from rag.lexicon import Mention
 from rag.query.features import read_question, search_words
 from rag.schema import Query, Scope, Segment
@@ -69,20 +69,12 @@ def read_set(data: DataSet, cache: Path, korean: Callable[[], Korean]) -> SetRea
         passages = [read_passage(reader, p) for p in tqdm(data.passages, desc=f"{data.name} 문단 읽기", unit="개")]
         asked = [read_set_question(reader, q.text) for q in tqdm(data.questions, desc="질문 읽기", unit="개")]
         kept = [[q.tokens, [[m.name, m.type, m.start, m.end] for m in q.entities], q.segment] for q in asked]
-        write_atomic(path, gzip.compress(json.dumps([passages, kept], ensure_ascii=False).encode("utf-8"), 4))
+        write_whole(path, gzip.compress(json.dumps([passages, kept], ensure_ascii=False).encode("utf-8"), 4))
     passages, questions = json.loads(gzip.decompress(path.read_bytes()))
     return SetReading(
         tuple((tuple(tokens), tuple((n, t, c, bool(f)) for n, t, c, f in counts)) for tokens, counts in passages),
         tuple(_question(row) for row in questions),
     )
-
-
-def write_atomic(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all, so that a stopped run can go on."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    partial.write_bytes(content)
-    partial.replace(path)
 
 
 def _question(row: Any) -> QuestionReading:

@@ -9,7 +9,6 @@ that a rule refuses (no such record, no registration) are left out.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -19,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
+from eval.levels import put_levels
 from eval.questions import Question
 from rag.answering.calibration import Support
-from rag.answering.refusals import NO_CROP, NO_REGISTRATION, ONLY_REGISTERED
 from rag.pipeline import Pipeline
 from rag.schema import Query, Scope
 
@@ -60,9 +59,7 @@ def supports_of(pipeline: Pipeline, questions: Sequence[Question]) -> list[tuple
         query = Query(text=question.question, scope=Scope(farm_id=question.farm), asked_at=question.asked_at)
         result = pipeline.ask(query)
         support = next((d.data["support"] for d in result.trace.decisions if "support" in d.data), None)
-        if support is not None and not {NO_REGISTRATION, NO_CROP, ONLY_REGISTERED} & set(
-            result.answer.notes
-        ):  # else a rule refused
+        if support is not None:  # else a rule refused
             found.append((question, support))
     return found
 
@@ -134,11 +131,10 @@ def fit_refusal(pipeline: Pipeline, questions: Sequence[Question]) -> dict[str, 
 
 def write(path: Path, encoder: str, report: dict[str, Any]) -> None:
     """Put the fitted model into the levels file."""
-    raw = json.loads(path.read_text(encoding="utf-8"))
-    raw["encoders"][encoder] |= {
+    changes = {
         "tuned_on": "farm.jsonl (tune) + calibration.jsonl + development.jsonl",
         "refusal": report["refusal"],
         "leave_one_out": report["leave_one_out"],
         "n_questions": report["n_questions"],
     }
-    path.write_text(json.dumps(raw, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+    put_levels(path, encoder, changes)

@@ -18,8 +18,9 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 from eval.datasets import DataSet, SetQuestion
-from eval.reading import QuestionReading, SetReading, write_atomic
+from eval.reading import QuestionReading, SetReading
 from rag.channels.walk import walk_scores
+from rag.files import write_whole
 from rag.schema import BM25, GRAPH, VECTOR, Walk
 from rag.stores.bm25_index import Bm25Index, top_rows
 from rag.stores.graph_index import GraphIndex
@@ -54,7 +55,7 @@ class RunCache:
             if not path.exists():
                 run, buffer = search(), io.BytesIO()
                 np.savez_compressed(buffer, rows=run.rows, scores=run.scores)
-                write_atomic(path, buffer.getvalue())
+                write_whole(path, buffer.getvalue())
             with np.load(path) as arrays:
                 self._kept[name] = Run(arrays["rows"], arrays["scores"])
         return self._kept[name]

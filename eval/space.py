@@ -29,8 +29,8 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 from eval.datasets import SetQuestion
-from eval.reading import write_atomic
 from eval.runs import DEPTH, ChannelRuns, Run, walk_key
+from rag.files import write_whole
 from rag.schema import BM25, CHANNELS, GRAPH, VECTOR, Segment, Walk, Weights
 
 Matrix = npt.NDArray[np.float64]
@@ -210,7 +210,7 @@ def kept_blocks(
         if not path.exists():
             buffer = io.BytesIO()
             np.save(buffer, block(walk, depth))
-            write_atomic(path, buffer.getvalue())
+            write_whole(path, buffer.getvalue())
         out[number * size : (number + 1) * size] = np.load(path)
     return out
 

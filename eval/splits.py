@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eval.datasets import SetQuestion
-from eval.reading import write_atomic
+from rag.files import write_whole
 
 SPLITS_DIR = Path(__file__).parent / "sets" / "splits"
 TUNE_SHARE = 0.2
@@ -81,7 +81,7 @@ def _kept_tune(questions: Sequence[SetQuestion], seed: int, folder: Path) -> lis
     if str(seed) not in kept:
         kept[str(seed)] = draw_tune(questions, seed)
         ordered = {key: kept[key] for key in sorted(kept, key=int)}
-        write_atomic(path, (json.dumps(ordered, ensure_ascii=False, indent=0) + "\n").encode("utf-8"))
+        write_whole(path, (json.dumps(ordered, ensure_ascii=False, indent=0) + "\n").encode("utf-8"))
     return kept[str(seed)]
 
 

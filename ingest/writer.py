@@ -33,7 +33,6 @@ from ingest.relations import RELATIONS_VERSION, relations_in
 from ingest.versions import Known, KnownDocuments, Relation, long_runs
 from rag.embedding import EmbeddingCache, Encoder
 from rag.errors import IngestError, StoreError
-from rag.schema import Level
 from rag.stores.record import (
     SCHEMA_VERSION,
     ChunkRow,
@@ -43,13 +42,11 @@ from rag.stores.record import (
     ScopeRecord,
     SentenceRow,
 )
-from rag.stores.segments import INDEXED_LEVELS
+from rag.stores.segments import INDEXED_LEVELS, SENTENCE_LEVEL
 from rag.stores.snapshot import current_digest, open_snapshot, write_snapshot
 from rag.stores.view import view_bm25
 from rag.text import TOKENIZER_VERSION, Analysis, Korean, count_entities
 
-# The level with whose chunks sentences and their vectors are kept.
-SENTENCE_LEVEL: Level = "G2"
 FileState = Literal["indexed", "updated", "unchanged", "duplicate", "failed"]
 STATE_LABELS: dict[FileState, str] = {
     "indexed": "넣음",
@@ -271,10 +268,10 @@ class Writer:
             return FileStatus(path=logical, status="failed", reason=source.failure)
         content_hash = hashlib.sha256(source.data).hexdigest()
         if known.hashes.get(doc_id) == content_hash:
-            return FileStatus(path=logical, status="unchanged")
+            return self._described(FileStatus(path=logical, status="unchanged"), doc_id)
         twin = known.by_hash.get(content_hash)
         if twin is not None and twin != doc_id:
-            return self._left_out(doc_id, logical, f"같은 내용의 문서가 있습니다: {twin}", known)
+            return self._described(self._left_out(doc_id, logical, f"같은 내용의 문서가 있습니다: {twin}", known), twin)
         try:
             parsed = parse(source.data, logical, self._limits)
             document, chunks = self._prepared(parsed, logical, doc_id, source.data, content_hash, kept_suffix(logical))
@@ -291,6 +288,23 @@ class Writer:
             known.remove(relation.doc_id)
         known.add(document)
         return status
+
+    def _described(self, status: FileStatus, doc_id: str) -> FileStatus:
+        """``status`` of a file that brought nothing new, with what is on file."""
+        own = doc_id.startswith(f"{self.record.scope_id}/")
+        record = self.record if own or self._public is None else self._public
+        document = record.document(doc_id)
+        if document is None:
+            return status
+        return replace(
+            status,
+            format=document.format,
+            pages=document.pages,
+            characters=document.characters,
+            tables=document.tables,
+            chunks=len(record.chunks_of(doc_id, SENTENCE_LEVEL)),
+            notes=document.notes,
+        )
 
     def _left_out(self, doc_id: str, logical: str, reason: str, known: _OnFile) -> FileStatus:
         """A copy, or an old version: what stood under its name before goes, too."""

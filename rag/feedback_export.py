@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import os
 import sys
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from rag.errors import RagError, SettingsError
+from rag.files import write_whole
 from rag.schema import PUBLIC, Scope, farm_scope
 from rag.settings import load_settings
 from rag.stores.feedback import Feedback, FeedbackStore
@@ -123,10 +123,10 @@ def export(found: Sequence[Feedback], farm: str | None, on_file: Collection[str]
         if target.exists():
             raise SettingsError(f"'{target}' 이(가) 이미 있습니다. 다른 이름을 주거나 그 파일을 옮겨 주세요.")
     try:
+        if not path.parent.is_dir():  # a mistyped path must not make a folder
+            raise FileNotFoundError(f"폴더 '{path.parent}' 이(가) 없습니다")
         for target, rows in parts.items():
-            partial = target.with_name(f".{target.name}.{os.getpid()}.part")
-            partial.write_text("".join(f"{_line(row)}\n" for row in rows), encoding="utf-8")
-            partial.replace(target)
+            write_whole(target, "".join(f"{_line(row)}\n" for row in rows).encode())
     except OSError as error:
         raise SettingsError(f"'{path}' 에 쓸 수 없습니다({error}). 쓸 수 있는 폴더를 주세요.") from error
     return to_label, len(parts[path]), len(parts[to_label])

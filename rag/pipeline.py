@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -61,18 +60,10 @@ ENCODED_CHARACTERS = 500
 
 
 @dataclass(frozen=True, kw_only=True)
-class Listener:
+class Listener(Hooks):
     """What a screen hears while a question is answered; all optional."""
 
     on_stage: Callable[[str], None] = field(default=lambda stage: None)
-    on_token: Callable[[str], None] = field(default=lambda piece: None)
-    on_queue: Callable[[int], None] = field(default=lambda ahead: None)
-    cancel: threading.Event | None = None
-
-    @property
-    def cancelled(self) -> bool:
-        """Whether the asker has stopped the answer."""
-        return self.cancel is not None and self.cancel.is_set()
 
 
 def _whole(text: str) -> str:
@@ -216,12 +207,7 @@ class Pipeline:
             for system in systems
         ]
         listener.on_stage("자료 찾기")
-        results = tuple(
-            _known(result, understood.asked.view, understood.plan)
-            for result in self.retriever.run(understood.plan, recorder)
-        )
-        view = understood.asked.view.plus([passage for result in results for passage in result.passages])
-        understood = replace(understood, asked=replace(understood.asked, view=view))
+        understood, results = self._run(understood, recorder)
         shared = recorder.freeze()
         return tuple(
             self._finish(understood, results, one, Recorder.following(_own(shared, one.system)), listener)
@@ -407,6 +393,13 @@ class Pipeline:
             recorder.decide("embedding", "벡터 없음", f"임베딩 오류: {error}")
             return None
 
+    def _run(self, understood: Understood, recorder: Recorder) -> tuple[Understood, tuple[ChannelResult, ...]]:
+        """The channels' results, and the question with a view that shows the pages they brought."""
+        view, plan = understood.asked.view, understood.plan
+        results = tuple(_known(result, view, plan) for result in self.retriever.run(plan, recorder))
+        view = view.plus([passage for result in results for passage in result.passages])
+        return replace(understood, asked=replace(understood.asked, view=view)), results
+
     def planned(self, understood: Understood, system: str) -> Planned:
         """``understood`` with what decides the weights of ``system``."""
         return Planned(
@@ -458,7 +451,7 @@ class Pipeline:
                 retrieved.evidence,
                 retrieved.results,
                 recorder,
-                Hooks(listener.on_token, listener.on_queue, listener.cancel),
+                listener,
                 near_only=understood.near_only,
             )
         return _Attempt(understood=understood, planned=planned, retrieved=retrieved, composed=composed)
@@ -485,9 +478,8 @@ class Pipeline:
         recorder.decide("uncertainty", what, "근거가 약해 다시 찾았습니다.", queries=queries)
         for decision in decisions:
             recorder.decide(decision.stage, decision.what, decision.why, **decision.data)
-        results = tuple(_known(result, asked.view, plan) for result in self.retriever.run(plan, recorder))
-        view = asked.view.plus([passage for result in results for passage in result.passages])
-        again = replace(understood, plan=plan, asked=replace(asked, features=harder, view=view))
+        again = replace(understood, plan=plan, asked=replace(asked, features=harder))
+        again, results = self._run(again, recorder)
         return self._attempt(again, results, replace(last.planned, plan=plan), recorder, listener)
 
     def _further(self, last: _Attempt, recorder: Recorder) -> tuple[PlannedQuery, ...]:

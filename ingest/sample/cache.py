@@ -10,12 +10,12 @@ import sys
 
 import numpy as np
 
-from ingest.writer import SENTENCE_LEVEL, passage_text
+from ingest.writer import passage_text
 from rag.embedding import EmbeddingCache, load_embedder, text_key
 from rag.schema import Level
 from rag.settings import load_settings
 from rag.stores.record import ScopeRecord, scopes_on_disk
-from rag.stores.segments import INDEXED_LEVELS
+from rag.stores.segments import INDEXED_LEVELS, SENTENCE_LEVEL
 
 OTHER_LEVELS = "-levels"
 

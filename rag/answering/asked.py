@@ -46,6 +46,7 @@ _FIGURES: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = tuple(
     )
 )
 _DAY_ASKED = re.compile(r"며칠(?:날|에|이|\s?(?:인|이|예))|몇\s?월|언제|날짜|어느\s?날")
+_LATEST = re.compile(r"남았|남아|마지막|최근|지금|현재|요즘|제일\s?나중")
 _DETAIL = re.compile(r"자세[하히]|상세[하히]|길게|구체적으로")
 # A day's or dose's figure of a pesticide: not answered without its registration (DESIGN, requirement 5).
 _DOSE = re.compile(
@@ -101,6 +102,11 @@ class Asked:
         """Whether the longer form is asked for ("자세히")."""
         return _DETAIL.search(self.text) is not None
 
+    @property
+    def latest(self) -> bool:
+        """Whether the present state is asked for, which the last record tells."""
+        return _LATEST.search(self.text) is not None
+
     @cached_property
     def weights(self) -> dict[str, float]:
         """Question word → idf; a word that no document holds weighs most."""
@@ -115,7 +121,7 @@ class Asked:
         return tuple(
             entity
             for entity in self.features.entities
-            if self.types.get(entity) in HARD_TYPES and not any(entity.removesuffix("류") in span for span in left_out)
+            if self.types.get(entity) in HARD_TYPES and not any(kind_of(entity) in span for span in left_out)
         )
 
     def named(self, *types: str) -> tuple[str, ...]:
@@ -154,9 +160,9 @@ class Asked:
     @cached_property
     def registration(self) -> bool:
         """Whether the question asks which pesticides are registered or how one is used."""
-        if self.record or not (self.named(*PESTS) or self.products):
-            return False
-        return bool(_REGISTRATION.search(self.text) or self.dose)
+        if self.record or not (_REGISTRATION.search(self.text) or self.dose):
+            return False  # asked first: which words stand in registrations is much to read
+        return bool(self.named(*PESTS) or self.products)
 
     @cached_property
     def products(self) -> tuple[str, ...]:
@@ -207,7 +213,7 @@ def missing_terms(asked: Asked, chunk: ChunkRecord) -> list[str]:
         if term not in here
         and not (not chunk.crop and asked.types[term] == CROP and term in asked.view.catalogue.crops)
         and not (asked.types[term] == CROP and chunk.crop in asked.crops)
-        and not (term.endswith("류") and any(term[:-1] in entity for entity in here))
+        and not (term.endswith("류") and any(kind_of(term) in entity for entity in here))
     ]
 
 

@@ -16,8 +16,8 @@ from rag.uncertainty import UncertaintyModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Support:
-    """How well the evidence carries an answer; what the refusal model reads. All values lie near [0, 1].
+class _Features:
+    """What tells whether an answer is one.
 
     From the channels: ``vector_gap`` best cosine minus the mean of the first 20; ``agreement`` mean of three: vector and
     BM25 agree on the first document, vector and graph do, share of common documents in the first five of vector and BM25.
@@ -52,25 +52,18 @@ class Support:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RefusalModel:
-    """P(the evidence answers) = σ(bias + Σ weight·feature); below ``threshold`` the answer is refused."""
+class Support(_Features):
+    """How well the evidence carries an answer; what the refusal model reads. All values lie near [0, 1]."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusalModel(_Features):
+    """P(the evidence answers) = σ(bias + Σ weight·feature), each weight under its feature's name.
+
+    Below ``threshold`` the answer is refused.
+    """
 
     bias: float
-    vector_gap: float
-    agreement: float
-    terms: float
-    cosine: float
-    missing: float
-    said: float
-    passage: float
-    unsaid_here: float
-    unfocused: float
-    unknown: float
-    unnamed: float
-    parts: float
-    row: float
-    quantity: float
-    record: float
     threshold: float
 
     def probability(self, support: Support) -> float:

@@ -49,7 +49,6 @@ _LISTING = re.compile(
 _WHOLE_DAY = re.compile(
     r"(?:뭐|뭘|무얼)\s?했|무슨\s?(?:일|작업)|한\s?일|작업\s?내용|일지\s?(?:좀\s?)?(?:보여|찾아|알려)"
 )
-_LATEST = re.compile(r"남았|남아|마지막|최근|지금|현재|요즘|제일\s?나중")
 _WHICH = re.compile(r"(?:무슨|어떤|뭔)\s?(?:병|바이러스|벌레|해충|장해)|이거\s?(?:뭐|무슨)|뭐(?:죠|예요|임|지)")
 _LEAD_IN = re.compile(r"다음 각 호|다음 각 목|다음과 같|다음의|아래와 같|순서로")
 _LEANS = re.compile(r"^(?:이|그|이런|그런|두|이때|그때|여기)(?: |에서|에는)")
@@ -204,8 +203,7 @@ def _take_days(choice: Choice, asked: Asked, scored: Sequence[Scored]) -> None:
         for s in sorted(there, key=lambda s: s.number):
             choice.take(s)
         return
-    listing, latest = _LISTING.search(asked.text), _LATEST.search(asked.text)
-    if not listing and not latest:
+    if not _LISTING.search(asked.text) and not asked.latest:
         return
     best: dict[str, Scored] = {}
     for s in scored:
@@ -213,7 +211,7 @@ def _take_days(choice: Choice, asked: Asked, scored: Sequence[Scored]) -> None:
             best[s.chunk.doc_id] = s
     top = max((s.relevance for s in best.values()), default=0.0)
     days = [s for s in best.values() if s.relevance >= DAY_RELATIVE * top]
-    for s in sorted(days, key=lambda s: (s.chunk.date, -s.number), reverse=bool(latest)):
+    for s in sorted(days, key=lambda s: (s.chunk.date, -s.number), reverse=asked.latest):
         choice.take(s)
 
 

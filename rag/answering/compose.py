@@ -19,7 +19,7 @@ from rag.citations import cite
 from rag.embedding import Encoder
 from rag.errors import GenerationError
 from rag.query.features import names_another_farm
-from rag.schema import Answer, ChannelResult, FusedEvidence, RetrievalPlan
+from rag.schema import Answer, ChannelResult, CitedSentence, Evidence, FusedEvidence, RetrievalPlan
 from rag.stores.view import View
 from rag.text import Korean, nfc
 from rag.tracing import Recorder
@@ -86,22 +86,23 @@ class Composer:
             return Composed(answer=refused)
         extracted, support = self._extractive.answer(asked, evidence, results, plan.top_k)
         recorder.decide("answer", "거절" if extracted.refused else "답변", "근거의 세기", support=support)
+        draft = None
+        answer = extracted
         if self._llm is None or extracted.refused:
             hooks.on_token(extracted.text)
-            return self._weighed(
-                EXTRACTIVE, extracted, self._doubt(asked, used, extracted), asked.view, evidence, recorder
-            )
-        try:
-            draft = self._llm.answer(self._request(asked, plan, used), hooks)
-        except GenerationError as error:
-            recorder.decide("answer", "추출 답변으로 대신", str(error))
-            note = f"모델 답변에 실패해 근거 문장으로 답합니다. {error}"
-            extracted = replace(extracted, notes=(note, *extracted.notes))
-            return self._weighed(
-                EXTRACTIVE, extracted, self._doubt(asked, used, extracted), asked.view, evidence, recorder
-            )
-        answer = self._checked(asked, draft, used)
-        return self._weighed(GENERATED, answer, self._doubt(asked, used, answer, draft), asked.view, evidence, recorder)
+        else:
+            try:
+                draft = self._llm.answer(self._request(asked, plan, used), hooks)
+            except GenerationError as error:
+                recorder.decide("answer", "추출 답변으로 대신", str(error))
+                note = f"모델 답변에 실패해 근거 문장으로 답합니다. {error}"
+                answer = replace(extracted, notes=(note, *extracted.notes))
+            else:
+                answer = self._checked(asked, draft, used)
+        answer = _from_the_web(_dated(answer, asked.view), evidence)
+        return self._weighed(
+            answer, self._doubt(asked, used, answer, draft), EXTRACTIVE if draft is None else GENERATED, recorder
+        )
 
     def _refused_by_rule(
         self,
@@ -139,18 +140,13 @@ class Composer:
 
     def _checked(self, asked: Asked, draft: Draft, used: FusedEvidence) -> Answer:
         """A model's draft, cut into sentences, each checked against the evidence sentences."""
-        text = nfc(draft.text)
-        texts = [text[span.start : span.end] for span in self._korean.sentences(text)]
+        texts = sentences_of(draft, self._korean)
         if (all if asked.detailed else any)(NOT_FOUND in one for one in texts):
             return refusal(used.items, draft.model, asked=asked)
-        candidates = [candidate for _, candidate in candidates_of(asked.view, used.items)]
-        vectors = self._embedder.encode_passages(texts)
-        sentences = tuple(
-            cite(one, vector, candidates, self._citation_threshold) for one, vector in zip(texts, vectors, strict=True)
-        )
+        sentences = cited_by(texts, asked.view, used.items, self._embedder, self._citation_threshold)
         return Answer(sentences=sentences, refused=False, answerer=draft.model)
 
-    def _doubt(self, asked: Asked, used: FusedEvidence, answer: Answer, draft: Draft | None = None) -> Doubt:
+    def _doubt(self, asked: Asked, used: FusedEvidence, answer: Answer, draft: Draft | None) -> Doubt:
         view = asked.view
         held = {token for item in used for token in view.chunk_tokens(item.chunk.chunk_id)}
         citations = [citation for sentence in answer.sentences for citation in sentence.citations]
@@ -167,10 +163,7 @@ class Composer:
         entropy = similarity_entropy(cosines.tolist())
         return Doubt(entropy=entropy, coverage=coverage(asked.weights, cited), missing=missing, weak=weak)
 
-    def _weighed(
-        self, kind: str, answer: Answer, doubt: Doubt, view: View, evidence: FusedEvidence, recorder: Recorder
-    ) -> Composed:
-        answer = _from_the_web(_dated(answer, view), evidence)
+    def _weighed(self, answer: Answer, doubt: Doubt, kind: str, recorder: Recorder) -> Composed:
         model = self._models.get(kind)
         value = None if model is None else model.value(doubt.entropy, doubt.coverage)
         recorder.decide(
@@ -186,6 +179,21 @@ class Composer:
         return Composed(
             answer=answer, doubt=doubt, uncertainty=value, threshold=math.inf if model is None else model.tau
         )
+
+
+def sentences_of(draft: Draft, korean: Korean) -> list[str]:
+    """The sentences of a draft, in NFC."""
+    text = nfc(draft.text)
+    return [text[span.start : span.end] for span in korean.sentences(text)]
+
+
+def cited_by(
+    texts: Sequence[str], view: View, items: Sequence[Evidence], embedder: Encoder, threshold: float
+) -> tuple[CitedSentence, ...]:
+    """A draft's sentences, each checked against the evidence sentences of the passages."""
+    candidates = [candidate for _, candidate in candidates_of(view, items)]
+    vectors = embedder.encode_passages(texts)
+    return tuple(cite(*pair, candidates, threshold) for pair in zip(texts, vectors, strict=True))
 
 
 def _dated(answer: Answer, view: View) -> Answer:

@@ -32,16 +32,19 @@ class ExtractiveAnswerer:
 
     def answer(
         self, asked: Asked, evidence: FusedEvidence, results: Sequence[ChannelResult], top_k: int
-    ) -> tuple[Answer, Support]:
-        """The answer from the ``top_k`` best passages, and how well they and the channels' best scores carry it."""
+    ) -> tuple[Answer, Support | None]:
+        """The answer from the ``top_k`` best passages, and how well they and the channels' best scores carry it.
+
+        None where a rule on registrations refused it, whatever carries it.
+        """
         items = evidence.items[:top_k]
+        if asks_forbidden(asked):
+            return refusal(items, self.name, note=ONLY_REGISTERED, asked=asked), None
         limits = DETAILED if asked.detailed else NORMAL
         chosen = choose(asked, rank_sentences(asked, items), limits)
-        support = support_of(asked, chosen, items, results)
-        if asks_forbidden(asked):
-            return refusal(items, self.name, note=ONLY_REGISTERED, asked=asked), support
         if lacks_registration(asked, chosen):
-            return refusal(items, self.name, note=registration_note(asked), asked=asked), support
+            return refusal(items, self.name, note=registration_note(asked), asked=asked), None
+        support = support_of(asked, chosen, items, results)
         if not chosen or self._calibration.refusal.probability(support) < self._calibration.refusal.threshold:
             return refusal(items, self.name, asked=asked), support
         read = ordered(asked, chosen, aspects_of(asked))

@@ -45,9 +45,9 @@ class Draft:
     model: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Hooks:
-    """Who hears of a generation: every piece, the number of callers ahead; and who may stop it."""
+    """Who hears of a generation: every piece, the number of callers ahead; and who may stop it. All optional."""
 
     on_token: Callable[[str], None] = lambda piece: None
     on_queue: Callable[[int], None] = lambda ahead: None

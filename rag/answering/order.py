@@ -34,7 +34,6 @@ _ROLE_HEADINGS = {
     CAUSE: re.compile(r"원인|까닭"),
     SYMPTOM: re.compile(r"증상|진단"),
 }
-_LATEST = re.compile(r"남았|남아|마지막|최근|지금|현재|요즘|제일\s?나중")
 
 
 def headed_as(role: str, section: str) -> bool:
@@ -66,7 +65,7 @@ def ordered(
         return documents[s.chunk.doc_id], s.chunk.ordinal, s.candidate.sentence.start
 
     if asked.record:
-        days = sorted({s.chunk.date for s in chosen}, reverse=bool(_LATEST.search(asked.text)))
+        days = sorted({s.chunk.date for s in chosen}, reverse=asked.latest)
         return sorted(chosen, key=lambda s: (days.index(s.chunk.date), *place(s)))
     if len(aspects) > 1:
         sides = {
@@ -117,5 +116,5 @@ def _of_records(asked: Asked, chosen: Sequence[Scored]) -> str:
         return ""
     kinds = {s.chunk.kind for s in chosen}
     kind = next(iter(kinds)) if len(kinds) == 1 and not kinds & MONTHLY_KINDS else "기록"
-    latest = ", 나중 것부터" if _LATEST.search(asked.text) else ""
+    latest = ", 나중 것부터" if asked.latest else ""
     return f"{kind} {len(records)}건에서 찾았습니다{latest}."

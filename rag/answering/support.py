@@ -93,10 +93,8 @@ def _context_cosine(asked: Asked, bearing: Sequence[Scored]) -> float:
 
 def _words(asked: Asked, scored: Scored) -> tuple[str, ...]:
     """BM25 tokens of a sentence with its document's title and headings."""
-    chunk_id = scored.candidate.chunk.chunk_id
-    tokens = asked.view.chunk_tokens(chunk_id)
-    n_body = sum(len(sentence.tokens) for sentence in asked.view.sentences(chunk_id)[0])
-    return (*tokens[: len(tokens) - n_body], *scored.candidate.sentence.tokens)
+    sentence = scored.candidate.sentence
+    return asked.view.cited_tokens(sentence.chunk_id, sentence.start, sentence.end)
 
 
 def _first_hits(results: Sequence[ChannelResult], channel: str) -> tuple[Hit, ...]:

@@ -13,7 +13,7 @@ from rag.errors import ChannelUnavailable, StoreError
 from rag.schema import VECTOR, FloatVector, Hit, Level, PlannedQuery, RetrievalPlan
 from rag.stores.bm25_index import top_rows
 from rag.stores.sync import ScopeVectors
-from rag.stores.view import View, Views
+from rag.stores.view import Mask, View, Views
 
 NO_VECTOR = "질문을 벡터로 바꾸지 못해 의미 검색을 쉽니다."
 
@@ -62,13 +62,13 @@ class StoreVectorChannel:
         if query.vector is None:
             raise ChannelUnavailable(NO_VECTOR)
         view = self._views.get(plan.scope)
+        mask = view.mask(plan.granularity, plan.filters)
         try:
-            found = self._nearest(view, plan, query.vector)
+            found = self._nearest(view, plan, query.vector, mask)
         except StoreError as error:
             self._vectors.forget()
             raise ChannelUnavailable(str(error)) from error
         row_of, scope_of = view.levels[plan.granularity].row_of, view.levels[plan.granularity].scope_of
-        mask = view.mask(plan.granularity, plan.filters)
         known = [
             (s, c, scope)
             for s, c, scope in found
@@ -82,9 +82,11 @@ class StoreVectorChannel:
             )
         )
 
-    def _nearest(self, view: View, plan: RetrievalPlan, vector: FloatVector) -> list[tuple[float, str, str]]:
+    def _nearest(
+        self, view: View, plan: RetrievalPlan, vector: FloatVector, mask: Mask | None
+    ) -> list[tuple[float, str, str]]:
         """(cosine, chunk id, scope id) of the best of every visible scope."""
-        allowed = allowed_documents(view, plan)
+        allowed = allowed_documents(view, plan.granularity, mask)
         return [
             (score, chunk_id, scope_id)
             for scope_id, port in self._vectors.of(view, plan.granularity).items()
@@ -94,10 +96,8 @@ class StoreVectorChannel:
         ]
 
 
-def allowed_documents(view: View, plan: RetrievalPlan) -> dict[str, set[str]] | None:
-    """Scope id → ids of the documents that pass the plan's filters; None when nothing is filtered."""
-    level: Level = plan.granularity
-    mask = view.mask(level, plan.filters)
+def allowed_documents(view: View, level: Level, mask: Mask | None) -> dict[str, set[str]] | None:
+    """Scope id → ids of the documents with rows that pass (``View.mask``); None when nothing is filtered."""
     if mask is None:
         return None
     rows = np.flatnonzero(mask)

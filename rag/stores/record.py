@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sqlite3
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ import numpy.typing as npt
 from filelock import FileLock, Timeout
 
 from rag.errors import IndexMismatch, StoreError
+from rag.files import write_whole
 from rag.schema import PUBLIC, ChunkRecord, Level, farm_scope
 
 SCHEMA_VERSION = "3"
@@ -64,6 +64,11 @@ _ADDED = (
     ("documents", "runs", "TEXT NOT NULL DEFAULT '[]'"),
     ("chunks", "first_day", "TEXT NOT NULL DEFAULT ''"),
     ("chunks", "last_day", "TEXT NOT NULL DEFAULT ''"),
+)
+# What a ``ChunkRecord`` holds; a chunk whose rows have days of their own is of the first of them.
+_CHUNKS = (
+    "SELECT c.chunk_id, c.doc_id, c.level, c.ordinal, c.section, c.locator, c.text, d.title, d.kind, d.crop, "
+    "iif(c.first_day = '', d.date, c.first_day) AS date, d.author FROM chunks c JOIN documents d USING (doc_id)"
 )
 
 Float16 = npt.NDArray[np.float16]
@@ -287,9 +292,7 @@ class ScopeRecord:
         """Store original bytes under their hash name; a half-written file never carries that name."""
         target = self.folder / "originals" / name
         if not target.exists():
-            partial = target.with_name(f".{name}.{os.getpid()}.part")
-            partial.write_bytes(data)
-            partial.replace(target)
+            write_whole(target, data)
 
     def write_document(
         self,
@@ -495,9 +498,7 @@ class ScopeRecord:
         for start in range(0, len(chunk_ids), _MAX_VARIABLES):
             wanted = list(chunk_ids[start : start + _MAX_VARIABLES])
             rows = self._connect().execute(
-                "SELECT c.chunk_id, c.doc_id, c.level, c.ordinal, c.section, c.locator, c.text, "
-                "d.title, d.kind, d.crop, iif(c.first_day = '', d.date, c.first_day) AS date, d.author FROM chunks c JOIN documents d USING (doc_id) "
-                f"WHERE c.chunk_id IN ({','.join('?' * len(wanted))})",
+                f"{_CHUNKS} WHERE c.chunk_id IN ({','.join('?' * len(wanted))})",
                 wanted,
             )
             found.update({row["chunk_id"]: ChunkRecord(scope_id=self.scope_id, **dict(row)) for row in rows})
@@ -530,9 +531,7 @@ class ScopeRecord:
     def chunks_of(self, doc_id: str, level: Level, *, start: int = 0, limit: int = -1) -> list[ChunkRecord]:
         """A document's chunks of a level in reading order, ``limit`` of them (-1: all) after the first ``start``."""
         rows = self._connect().execute(
-            "SELECT c.chunk_id, c.doc_id, c.level, c.ordinal, c.section, c.locator, c.text, "
-            "d.title, d.kind, d.crop, d.date, d.author FROM chunks c JOIN documents d USING (doc_id) "
-            "WHERE c.doc_id = ? AND c.level = ? ORDER BY c.ordinal LIMIT ? OFFSET ?",
+            f"{_CHUNKS} WHERE c.doc_id = ? AND c.level = ? ORDER BY c.ordinal LIMIT ? OFFSET ?",
             (doc_id, level, limit, start),
         )
         return [ChunkRecord(scope_id=self.scope_id, **dict(row)) for row in rows]

@@ -31,6 +31,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from rag.errors import StoreError
+from rag.files import write_whole
 from rag.stores.merge import merged
 from rag.stores.record import ScopeRecord
 from rag.stores.segments import Snapshot, read_segment, write_segment
@@ -88,9 +89,7 @@ def write_snapshot(record: ScopeRecord, dim: int, *, again: bool = False) -> str
         partial.mkdir()
         (partial / "segments.json").write_text(json.dumps(listing.as_dict(), ensure_ascii=False), encoding="utf-8")
         _put(partial, target)
-    pointer = base / f".CURRENT.{os.getpid()}.part"
-    pointer.write_text(digest, encoding="ascii")
-    pointer.replace(base / "CURRENT")
+    write_whole(base / "CURRENT", digest.encode("ascii"))
     _sweep(base, digest, previous)
     return digest
 

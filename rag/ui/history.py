@@ -8,7 +8,6 @@ apart, it is not a login: whoever has the address has the conversations.
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from pathlib import Path
 from filelock import FileLock
 from pydantic import ValidationError
 
+from rag.files import write_whole
 from rag.ui.turn import ENTRY, Entry
 
 _ID = re.compile(r"[0-9a-f]{16}")
@@ -78,9 +78,7 @@ class Chats:
             old = file.read_text(encoding="utf-8") if file.exists() else ""
             if f'"id":"{entry.id}"' in old:
                 return
-            partial = file.with_suffix(f".{os.getpid()}.part")
-            partial.write_text(old + ENTRY.dump_json(entry).decode() + "\n", encoding="utf-8")
-            partial.replace(file)
+            write_whole(file, old.encode() + ENTRY.dump_json(entry) + b"\n")
 
     def delete(self, conversation: str) -> None:
         """Remove a conversation."""

@@ -220,14 +220,15 @@ class TestVectorChannels:
 
     def test_allowed_documents_by_scope(self, views: Views) -> None:
         plan = make_plan(views, filters=DocFilter(authors=("박반장",)))
-        allowed = allowed_documents(views.get(plan.scope), plan)
+        view = views.get(plan.scope)
+        allowed = allowed_documents(view, plan.granularity, view.mask(plan.granularity, plan.filters))
         assert allowed == {
             "farm:haetsal": {
                 "farm:haetsal/작업일지/2026-11-20_작업일지_박반장.txt",
                 "farm:haetsal/회의/2026-11-21_회의록.txt",
             }
         }
-        assert allowed_documents(views.get(plan.scope), make_plan(views)) is None
+        assert allowed_documents(view, plan.granularity, view.mask(plan.granularity, make_plan(views).filters)) is None
 
     def test_a_chunk_unknown_to_the_view_is_left_out(self, stored: ScopeVectors, views: Views) -> None:
         plan = make_plan(views, depth=100)

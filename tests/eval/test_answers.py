@@ -13,18 +13,17 @@ from eval.answers import (
     Labels,
     Outcome,
     _around,
-    append_row,
     by_kind,
     differences,
     labelled_summary,
     load_labels,
     outcome_of,
     reference_of,
-    rows_kept,
     spread,
     summary,
     token_f1,
 )
+from eval.kept import append_row, rows_kept
 from eval.questions import SETS_DIR, Groups, Question, load_questions
 from rag.schema import Answer, Citation, CitedSentence
 
