@@ -28,8 +28,9 @@ import numpy as np
 import numpy.typing as npt
 
 import ingest.writer as stages
+from ingest.names import find_files
 from ingest.versions import KnownDocuments
-from ingest.writer import Writer, find_files, passage_text, refresh
+from ingest.writer import Writer, passage_text, refresh
 from rag.embedding import EmbeddingCache, Encoder, load_embedder
 from rag.schema import PUBLIC, Scope
 from rag.settings import load_settings

@@ -26,7 +26,6 @@ from ingest.limits import Limits
 from ingest.loaders import parse, read_file
 from ingest.loaders.sniff import is_archive
 from ingest.metadata import DocMetadata, infer_metadata
-from ingest.names import find_files as find_files
 from ingest.names import kept_suffix
 from ingest.parsed import ParsedDocument
 from ingest.relations import RELATIONS_VERSION, relations_in

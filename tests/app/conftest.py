@@ -9,7 +9,8 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from ingest.writer import Writer, find_files, refresh
+from ingest.names import find_files
+from ingest.writer import Writer, refresh
 from rag.embedding import EmbeddingCache, load_embedder
 from rag.schema import PUBLIC, farm_scope
 from rag.stores.record import ScopeRecord
