@@ -16,10 +16,9 @@ from typing import Any, get_args
 from eval.commands import add_commands
 from eval.farm import by_kind, run_farm, summary, text_reader
 from eval.latency import run_latency, run_sub_questions
-from eval.questions import SETS_DIR, load_questions
+from eval.questions import SETS_DIR, load_questions, tune_questions
 from eval.refusal import fit_refusal, write
 from rag.assembly import build_pipeline
-from rag.embedding import load_embedder
 from rag.errors import RagError
 from rag.pipeline import Pipeline
 from rag.profile_table import ProfileTable
@@ -140,23 +139,11 @@ def _latency(args: argparse.Namespace, pipeline: Pipeline) -> dict[str, Any]:
 
 
 def _refusal(args: argparse.Namespace, pipeline: Pipeline) -> dict[str, Any]:
-    tune = [q for q in load_questions(args.set) if q.split == "tune"]
-    report = fit_refusal(
-        pipeline,
-        [
-            *tune,
-            *(
-                q
-                for name in ("calibration", "development")
-                for q in load_questions(SETS_DIR / "source" / f"{name}.jsonl")
-            ),
-        ],
-    )
+    settings = load_settings(store=args.store)
+    report = fit_refusal(pipeline, settings, tune_questions())
     print(json.dumps(report, ensure_ascii=False, indent=2))
     if args.write:
-        settings = load_settings(store=args.store)
-        encoder = load_embedder(settings.embedder, settings.embedder_threads).model_name
-        write(settings.profiles.with_name("answering.v1.json"), encoder, report)
+        write(settings.profiles.with_name("answering.v1.json"), pipeline.embedder.model_name, report)
     return report
 
 

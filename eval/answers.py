@@ -140,7 +140,8 @@ class BaselineWriter:
         assert settings.model is not None
         self._pipeline = build_pipeline(settings, extractive=True)
         self._embedder = load_embedder(settings.embedder, settings.embedder_threads, settings.embedder_api_key)
-        self._threshold = load_calibration(levels_file(settings), self._embedder.model_name).citation_threshold
+        levels = load_calibration(levels_file(settings), self._embedder.model_name)
+        self._levels = (levels.citation_threshold, levels.citation_coverage)
         self._llm = LlmAnswerer(
             local_model(settings.model, settings.n_ctx, settings.n_threads, settings.n_gpu_layers),
             max_tokens=settings.max_answer_tokens,
@@ -171,7 +172,7 @@ class BaselineWriter:
             return refusal(read, draft.model)
         view = self._pipeline.views.get(query.scope)
         view = view.plus([passage for channel in result.channels for passage in channel.passages])
-        sentences = cited_by(texts, view, read, self._embedder, self._threshold)
+        sentences = cited_by(texts, view, read, self._embedder, *self._levels)
         return Answer(sentences=sentences, refused=False, answerer=draft.model)
 
 

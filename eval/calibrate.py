@@ -1,7 +1,11 @@
-"""The citation check on labelled pairs: its threshold is fitted on one half, its figures come from the other.
+"""The citation check on labelled pairs: its two levels are fitted on one half, its figures come from the other.
 
 The threshold maximises F0.5 among those with a precision of at least ``PRECISION`` on the fit half (all thresholds where
 none reaches it); of equal ones the highest. F0.5 = 1.25·P·R / (0.25·P + R): a wrong citation costs more than a missing one.
+
+The coverage, the least share of a claim's words that its evidence must say, is the highest that keeps at least ``KEPT`` of the
+supported pairs of the fit half that pass everything else. The near-misses say nothing on it: they word the evidence but for
+one thing, while a model also cites what only has the matter in common with its sentence.
 """
 
 from __future__ import annotations
@@ -19,12 +23,14 @@ import numpy as np
 from eval.citation_pairs import OUTCOMES, Pair, load_pairs
 from eval.levels import put_levels
 from rag.citations import Candidate, cite
+from rag.claims import said_share
 from rag.embedding import Encoder, load_embedder
 from rag.errors import ProfileError
 from rag.schema import ChunkRecord, CitationOutcome, FloatVector, SentenceRecord
 from rag.settings import load_settings
 
 PRECISION = 0.985
+KEPT = 0.98
 # Kinds that must hardly ever be accepted.
 STRICT = ("number", "unit", "negation")
 
@@ -42,7 +48,13 @@ class Encoded:
         """How near the two sentences are."""
         return float(self.evidence @ self.claim)
 
-    def outcome(self, threshold: float) -> CitationOutcome:
+    @property
+    def share(self) -> float:
+        """Share of the claim's words that the evidence says."""
+        context = "\n".join(part for part in (self.pair.title, self.pair.section) if part)
+        return said_share(self.pair.claim, self.pair.evidence, context)
+
+    def outcome(self, threshold: float, coverage: float) -> CitationOutcome:
         """What the product's check says of the pair."""
         pair = self.pair
         chunk = ChunkRecord(
@@ -50,7 +62,7 @@ class Encoded:
             text=pair.evidence, level="G2", ordinal=0,
         )  # fmt: skip
         sentence = SentenceRecord(chunk_id=pair.id, start=0, end=len(pair.evidence), tokens=(), row=0)
-        return cite(pair.claim, self.claim, [Candidate(chunk, sentence, self.evidence)], threshold).outcome
+        return cite(pair.claim, self.claim, [Candidate(chunk, sentence, self.evidence)], threshold, coverage).outcome
 
 
 def encode(pairs: Sequence[Pair], embedder: Encoder) -> list[Encoded]:
@@ -82,9 +94,21 @@ def fit_threshold(cosines: Sequence[float], passed: Sequence[bool], supported: S
     return best[2]
 
 
-def measure(encoded: Sequence[Encoded], threshold: float) -> dict[str, Any]:
+def fit_coverage(shares: Sequence[float]) -> float:
+    """The coverage, at two decimals, from the shares of the supported pairs that pass everything else.
+
+    Raises:
+        ValueError: there are none.
+    """
+    if not len(shares):
+        raise ValueError("no supported pair passes the other checks")
+    ordered = np.sort(np.array(shares))
+    return float(np.floor(ordered[int((1 - KEPT) * len(ordered))] * 100) / 100)
+
+
+def measure(encoded: Sequence[Encoded], threshold: float, coverage: float) -> dict[str, Any]:
     """Precision, recall and what share of the near-misses is accepted, all of them and by kind."""
-    outcomes = [one.outcome(threshold) for one in encoded]
+    outcomes = [one.outcome(threshold, coverage) for one in encoded]
     accepted = Counter(e.pair.kind for e, o in zip(encoded, outcomes, strict=True) if o == "supported")
     total = Counter(e.pair.kind for e in encoded)
     wrong, near = sum(accepted.values()) - accepted[""], sum(total.values()) - total[""]
@@ -112,23 +136,31 @@ def run_calibrate(embedder: Encoder, pairs: Sequence[Pair] | None = None, *, tes
     """Fit on the fit half and measure both halves (``test=False``: the fit half only)."""
     encoded = encode([p for p in pairs or load_pairs() if test or p.split == "fit"], embedder)
     fit = [one for one in encoded if one.pair.split == "fit"]
-    passed = [one.outcome(-1.0) == "supported" for one in fit]
+    passed = [one.outcome(-1.0, 0.0) == "supported" for one in fit]
     threshold = fit_threshold([one.cosine for one in fit], passed, [one.pair.kind == "" for one in fit])
-    report: dict[str, Any] = {"encoder": embedder.model_name, "threshold": threshold, "fit": measure(fit, threshold)}
+    right = [one for one, ok in zip(fit, passed, strict=True) if ok and one.pair.kind == "" and one.cosine >= threshold]
+    coverage = fit_coverage([one.share for one in right])
+    report: dict[str, Any] = {
+        "encoder": embedder.model_name,
+        "threshold": threshold,
+        "coverage": coverage,
+        "fit": measure(fit, threshold, coverage),
+    }
     if test:
-        held_out = measure([one for one in encoded if one.pair.split == "test"], threshold)
+        held_out = measure([one for one in encoded if one.pair.split == "test"], threshold, coverage)
         report |= {"test": held_out} | {k: held_out[k] for k in ("precision", "recall", "near_miss_accepted")}
     return report
 
 
 def write(path: Path, report: dict[str, Any]) -> None:
-    """Put the threshold and its test figures under the encoder of the report; everything else in the file stays.
+    """Put both levels and their test figures under the encoder of the report; everything else in the file stays.
 
     Raises:
         ProfileError: the file has no levels of that encoder.
     """
     changes = {
         "citation_threshold": report["threshold"],
+        "citation_coverage": report["coverage"],
         "citation": {
             "tuned_on": "citation_pairs.jsonl (fit)",
             **{
@@ -142,7 +174,7 @@ def write(path: Path, report: dict[str, Any]) -> None:
 
 def lines(report: dict[str, Any]) -> list[str]:
     """The report as terminal lines."""
-    found = [f"{report['encoder']}: 문턱 {report['threshold']:.3f}"]
+    found = [f"{report['encoder']}: 문턱 {report['threshold']:.3f}, 덮인 몫 {report['coverage']:.2f}"]
     for half, label in (("fit", "맞춘 절반"), ("test", "시험 절반")):
         if half not in report:
             continue
@@ -157,7 +189,7 @@ def lines(report: dict[str, Any]) -> list[str]:
 
 def add_command(commands: Any) -> None:
     """Add the sub-parser ``calibrate``."""
-    parser = commands.add_parser("calibrate", help="인용 검사의 문턱을 맞추고 따로 둔 절반에서 잽니다")
+    parser = commands.add_parser("calibrate", help="인용 검사의 문턱과 덮인 몫을 맞추고 따로 둔 절반에서 잽니다")
     parser.add_argument("--fit-only", action="store_true", help="시험 절반을 재지 않습니다")
     parser.add_argument("--write", action="store_true", help="profiles/answering.v1.json 에 씁니다")
     parser.add_argument("--json", type=Path, metavar="FILE")

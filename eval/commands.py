@@ -1,5 +1,5 @@
 """The measuring commands that write their own JSON: ``compare``, ``ablate``, ``slots``, ``calibrate``, ``speed`` (no store needed) and
-``llm-weights``, ``answers``, ``ragas`` (on the index of the store); registered by ``eval.__main__``.
+``llm-weights``, ``adapter``, ``ranking``, ``answers``, ``ragas`` (on the index of the store); registered by ``eval.__main__``.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
+from eval.adapter import add_command as add_adapter
 from eval.answers import add_commands as add_answers
 from eval.calibrate import add_command as add_calibrate
 from eval.compare import DEFAULT_SYSTEMS, FARM, SEEDS, Job, benches, run_compare, save_report
@@ -18,6 +19,7 @@ from eval.label import ask_intent, label_segments
 from eval.llm_weights import QUALITY, TIMES, run_llm_weights, spread
 from eval.metrics import MAIN
 from eval.questions import SETS_DIR, load_questions
+from eval.ranking import add_command as add_ranking
 from eval.slots import add_command as add_slots
 from eval.speed import SIZES, run_speed
 from eval.speed_vectors import BACKENDS
@@ -62,6 +64,8 @@ def add_commands(commands: Any) -> None:
     add_slots(commands)
     add_uncertainty(commands)
     add_calibrate(commands)
+    add_adapter(commands)
+    add_ranking(commands)
     add_answers(commands)
     tuning = commands.add_parser("tune", help="세트의 tune 부분에 프로필을 맞춰 후보를 씁니다")
     _common(tuning)

@@ -28,7 +28,7 @@ TUNE_SHARE = 0.2
 
 _SOURCES = ("source/knowledge.jsonl", "source/logs.jsonl")
 # Written for fitting; never part of a test split.
-_TUNE_SOURCES = ("source/calibration.jsonl", "source/development.jsonl")
+_TUNE_SOURCES = ("source/calibration.jsonl", "source/development.jsonl", "source/fitting.jsonl")
 _BUILT, _BUILT_TUNE = "farm.jsonl", "farm_tune.jsonl"
 
 # Registration sheets stand under plain crop names; the first sheet that exists is the one meant.
@@ -162,6 +162,12 @@ def load_questions(path: Path) -> tuple[Question, ...]:
             raise QuestionError(f"{path}:{number}: {error}") from error
         questions[question.id] = question
     return tuple(questions.values())
+
+
+def tune_questions(sets_dir: Path = SETS_DIR) -> list[Question]:
+    """All questions that anything may be fitted on: the tune parts of both built files."""
+    everything = (*load_questions(sets_dir / _BUILT), *load_questions(sets_dir / _BUILT_TUNE))
+    return [question for question in everything if question.split == "tune"]
 
 
 def _document_id(entry: ManifestEntry) -> str:

@@ -1,10 +1,10 @@
 """Fit the refusal model: ``python -m eval refusal [--write]``.
 
-Logistic regression with an L2 penalty on standardised features, balanced between answerable and unanswerable
-questions, each weight bound to the sign its feature has by meaning (``SIGNS``). Fitted on the tune part of the farm set and on the
-calibration and development questions (``sets/source``), never on the test part. The threshold has the
-best F1 of refusals in leave-one-out predictions. Weights are stored for the raw features; questions
-that a rule refuses (no such record, no registration) are left out.
+Logistic regression with an L2 penalty on standardised features, balanced between answerable and unanswerable questions
+of each kind, each weight bound to the sign its feature has by meaning (``SIGNS``). Fitted on the tune parts of the farm sets,
+never on the test part; questions are encoded with adapters that were fitted without them (``eval.adapter``). The threshold
+is the highest that refuses at most ``WRONGLY`` of the answerable questions in leave-one-out predictions. Weights are stored for the raw features; questions that a rule
+refuses (no such record, no registration) are left out.
 """
 
 from __future__ import annotations
@@ -18,33 +18,34 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
+from eval.adapter import asked_held_out
 from eval.levels import put_levels
 from eval.questions import Question
-from rag.answering.calibration import Support
+from eval.ranking import TUNED_ON
+from rag.answering.calibration import DOCUMENTS, RECORDS, Support
 from rag.pipeline import Pipeline
 from rag.schema import Query, Scope
+from rag.settings import Settings
 
 PENALTY = 5.0
-# Share of unanswerable questions that the threshold is chosen for, about that of the farm set; the fitting questions
-# hold more of them.
-UNANSWERABLE = 0.2
+# Answerable questions that may be refused. Every sentence of an answer shows what it rests on, so an answer beside the
+# point is seen to be one; what a refused question would have shown is not.
+WRONGLY = 0.06
 # What each feature can only mean; with so few questions a free sign would follow noise.
 SIGNS: Mapping[str, int] = {
     "vector_gap": +1,
     "agreement": +1,
-    "terms": +1,
-    "cosine": +1,
+    "similarity": +1,
+    "passage": +1,
+    "figure": +1,
+    "names": +1,
     "missing": -1,
     "said": +1,
-    "passage": +1,
     "unsaid_here": -1,
-    "unfocused": -1,
-    "unknown": -1,
-    "unnamed": -1,
-    "parts": 0,
     "row": +1,
+    "unknown": -1,
+    "parts": 0,
     "quantity": -1,
-    "record": 0,
 }
 _BOUNDS = {+1: (0, None), -1: (None, 0), 0: (None, None)}
 _NAMES = tuple(field.name for field in fields(Support))
@@ -52,23 +53,27 @@ _THRESHOLDS = np.arange(0.05, 0.96, 0.01)
 Array = npt.NDArray[np.float64]
 
 
-def supports_of(pipeline: Pipeline, questions: Sequence[Question]) -> list[tuple[Question, Support]]:
-    """The support that each question's chosen sentences have, as recorded in the trace."""
-    found: list[tuple[Question, Support]] = []
-    for question in questions:
+Asked = tuple[Question, bool, Support]
+
+
+def supports_of(pipeline: Pipeline, settings: Settings, questions: Sequence[Question]) -> list[Asked]:
+    """Whether each question is about records, and the support of its chosen sentences, as recorded in the trace."""
+
+    def asked(question: Question) -> tuple[bool, Support | None]:
         query = Query(text=question.question, scope=Scope(farm_id=question.farm), asked_at=question.asked_at)
         result = pipeline.ask(query)
-        support = next((d.data["support"] for d in result.trace.decisions if "support" in d.data), None)
-        if support is not None:  # else a rule refused
-            found.append((question, support))
-    return found
+        support = next((d.data["support"] for d in result.trace.decisions if d.data.get("support") is not None), None)
+        return result.features.intent == "log_lookup", support
+
+    found = asked_held_out(pipeline.embedder, questions, settings, asked)
+    return [(question, record, support) for question, (record, support) in found if support is not None]
 
 
 def fit(x: Array, y: Array, penalty: float = PENALTY) -> tuple[float, Array]:
     """Bias and weights for raw features; ``x`` (n, d), ``y`` 1 for answerable."""
     mean, spread = x.mean(axis=0), x.std(axis=0) + 1e-9
     z = (x - mean) / spread
-    share = np.where(y == 1, 0.5 / max(1, int((y == 1).sum())), 0.5 / max(1, int((y == 0).sum()))) * len(y)
+    share = shares(x, y)
 
     def loss(w: Array) -> float:
         margin = (2 * y - 1) * (z @ w[1:] + w[0])
@@ -78,6 +83,19 @@ def fit(x: Array, y: Array, penalty: float = PENALTY) -> tuple[float, Array]:
     w: Array = minimize(loss, np.zeros(x.shape[1] + 1), method="L-BFGS-B", bounds=bounds).x
     weights = w[1:] / spread
     return float(w[0] - (weights * mean).sum()), weights
+
+
+def shares(x: Array, y: Array) -> Array:
+    """What each question counts: answerable and unanswerable ones alike, where a quantity is asked and where none is. How
+    often either is unanswerable is what the writers of the questions happened to choose, and is not to be learnt.
+    """
+    quantity = x[:, _NAMES.index("quantity")] > 0
+    found = np.empty(len(y))
+    for kind in (quantity, ~quantity):
+        for answerable in (0, 1):
+            members = kind & (y == answerable)
+            found[members] = kind.sum() / (2 * max(1, int(members.sum())))
+    return found
 
 
 def predict(bias: float, weights: Array, x: Array) -> Array:
@@ -96,24 +114,34 @@ def leave_one_out(x: Array, y: Array) -> Array:
     return out
 
 
-def threshold_for(probability: Array, y: Array, unanswerable: float = UNANSWERABLE) -> float:
-    """The threshold of the best F1 of refusals where a share ``unanswerable`` has no answer; of equal ones the lowest."""
+def threshold_for(probability: Array, y: Array, share: Array, wrongly: float = WRONGLY) -> float:
+    """The highest threshold that refuses at most a share ``wrongly`` of the answerable questions.
+
+    ``share``: what each question counts.
+    """
     refused = probability[None, :] < _THRESHOLDS[:, None]
-    recall = refused[:, y == 0].mean(axis=1)
-    wrongly = refused[:, y == 1].mean(axis=1)
-    right = unanswerable * recall
-    precision = right / np.maximum(right + (1 - unanswerable) * wrongly, 1e-9)
-    f1 = 2 * precision * recall / np.maximum(precision + recall, 1e-9)
-    return float(_THRESHOLDS[int(np.argmax(f1))])
+    lost = np.average(refused[:, y == 1], axis=1, weights=share[y == 1])
+    return float(_THRESHOLDS[max(0, int((lost <= wrongly).sum()) - 1)])
 
 
-def fit_refusal(pipeline: Pipeline, questions: Sequence[Question]) -> dict[str, Any]:
-    """The fitted model with its leave-one-out figures."""
-    pairs = supports_of(pipeline, questions)
+def fit_refusal(pipeline: Pipeline, settings: Settings, questions: Sequence[Question]) -> dict[str, Any]:
+    """The fitted models of questions on documents and on records, with their leave-one-out figures."""
+    asked = supports_of(pipeline, settings, questions)
+    models = {
+        name: fit_one([(question, support) for question, record, support in asked if record == (name == RECORDS)])
+        for name in (DOCUMENTS, RECORDS)
+    }
+    return {
+        key: {name: model[key] for name, model in models.items()} for key in ("refusal", "n_questions", "leave_one_out")
+    }
+
+
+def fit_one(pairs: Sequence[tuple[Question, Support]]) -> dict[str, Any]:
+    """A model with its leave-one-out figures."""
     x = np.array([[getattr(support, name) for name in _NAMES] for _, support in pairs])
     y = np.array([float(question.answerable) for question, _ in pairs])
     held_out = leave_one_out(x, y)
-    threshold = threshold_for(held_out, y)
+    threshold = threshold_for(held_out, y, shares(x, y))
     bias, weights = fit(x, y)
     return {
         "refusal": {
@@ -132,7 +160,7 @@ def fit_refusal(pipeline: Pipeline, questions: Sequence[Question]) -> dict[str, 
 def write(path: Path, encoder: str, report: dict[str, Any]) -> None:
     """Put the fitted model into the levels file."""
     changes = {
-        "tuned_on": "farm.jsonl (tune) + calibration.jsonl + development.jsonl",
+        "tuned_on": TUNED_ON,
         "refusal": report["refusal"],
         "leave_one_out": report["leave_one_out"],
         "n_questions": report["n_questions"],

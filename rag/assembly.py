@@ -218,6 +218,7 @@ def build_pipeline(
             embedder=embedder,
             extractive=ExtractiveAnswerer(calibration),
             citation_threshold=calibration.citation_threshold,
+            citation_coverage=calibration.citation_coverage,
             llm=llm,
             models=calibration.uncertainty,
         ),

@@ -1,9 +1,10 @@
 """Citing without a model: an answer sentence rests on an evidence sentence when both say the same thing.
 
-Two conditions: the cosine of their vectors reaches the encoder's threshold, and nothing in the evidence stands against the
-claim (``rag.claims``: things named, figures with their units, dates, houses, denial, direction). Encoder cosines are not
-calibrated (for E5 unrelated sentences sit near 0.78), so the threshold belongs to the encoder, is fitted on labelled pairs
-(``python -m eval calibrate``) and kept with its name in ``profiles/answering.v1.json``; another encoder's is refused.
+Three conditions: the cosine of their vectors reaches the encoder's threshold; nothing in the evidence stands against the
+claim (``rag.claims``: things named, figures with their units, dates, houses, denial, direction); and the evidence with its
+headings says at least the share ``coverage`` of the claim's words. Encoder cosines are not calibrated (for E5 unrelated
+sentences sit near 0.78), so both levels belong to the encoder, are fitted on labelled pairs (``python -m eval calibrate``)
+and kept with its name in ``profiles/answering.v1.json``; another encoder's are refused.
 """
 
 from __future__ import annotations
@@ -68,11 +69,13 @@ def context_of(chunk: ChunkRecord) -> str:
     return "\n".join(part for part in (chunk.title, chunk.section, chunk.crop, day) if part)
 
 
-def cite(text: str, vector: FloatVector, candidates: Sequence[Candidate], threshold: float) -> CitedSentence:
+def cite(
+    text: str, vector: FloatVector, candidates: Sequence[Candidate], threshold: float, coverage: float
+) -> CitedSentence:
     """An answer sentence with at most three citations, best first; ties by document and place.
 
-    ``vector`` is the unit vector of ``text``, encoded as a passage; ``threshold`` the encoder's. Without a supporting
-    sentence, the near ones that say otherwise are its conflicts, and the note holds what both say.
+    ``vector`` is the unit vector of ``text``, encoded as a passage; ``threshold`` and ``coverage`` the encoder's. Without a
+    supporting sentence, the near ones that say otherwise are its conflicts, and the note holds what both say.
     """
     if not candidates:
         return CitedSentence(text=text)
@@ -86,7 +89,7 @@ def cite(text: str, vector: FloatVector, candidates: Sequence[Candidate], thresh
     notes: list[str] = []
     doubt: str | None = None
     for i in order[:MAX_READ]:
-        verdict = compare(text, candidates[i].text, context_of(candidates[i].chunk))
+        verdict = compare(text, candidates[i].text, context_of(candidates[i].chunk), coverage)
         if verdict.outcome == "supported":
             citations.append(citation_of(candidates[i], float(cosines[i]), ("유사도", *verdict.checks)))
         elif verdict.outcome == "contradicted" and verdict.note:

@@ -3,13 +3,15 @@
 A claim (an answer sentence) is compared with an evidence sentence in its context, the title, headings and date of its
 document: evidence leaves the crop to its heading and the day to its title. The checks, in order:
 
-* things: every crop, pest, disease, cultivar and stage of growth that the claim names is named by the evidence or its context;
+* things: every crop, pest, disease, cultivar, material and stage of growth that the claim names is named by the evidence or
+  its context, and no compound of the claim has another one of the same head in its place (액화탄산가스, 암모니아가스);
 * quantities (``rag.quantities``): every figure of the claim stands in the evidence, dates and houses also in the context;
 * polarity: a predicate is denied in both or in neither, and no antonym stands for it (높이다 ↔ 낮추다);
-* direction: causes and effects, the two sides of a comparison and of 옮기다 are not exchanged.
+* direction: causes and effects, purpose and means, the two sides of a comparison and of 옮기다 are not exchanged;
+* content: the evidence or its context says at least a share of the claim's words (``said_share``).
 
-A difference in a thing, a date or a house means that the evidence is about something else (``unsupported``); any other
-difference, with most of the claim's words in the evidence, that it says otherwise (``contradicted``).
+A difference in a thing, a date or a house, and words left unsaid mean that the evidence is about something else
+(``unsupported``); any other difference, with most of the claim's words in the evidence, that it says otherwise (``contradicted``).
 """
 
 from __future__ import annotations
@@ -22,17 +24,20 @@ from typing import Literal
 
 from kiwipiepy import Token
 
+from rag.english import STOPWORDS
 from rag.lexicon import Mention
 from rag.quantities import HOUSE, Quantity, comparable, quantities, states
 from rag.schema import CitationOutcome
 from rag.text import korean
 
-Check = Literal["개체", "수치", "부정", "방향"]
-CHECKS: tuple[Check, ...] = ("개체", "수치", "부정", "방향")
+Check = Literal["개체", "수치", "부정", "방향", "내용"]
+CHECKS: tuple[Check, ...] = ("개체", "수치", "부정", "방향", "내용")
 # Share of the claim's words that evidence and context must hold for a difference to be a contradiction.
 SAME_MATTER = 0.5
+# Words that a note names.
+NAMED_WORDS = 3
 
-_NAMED = frozenset({"작물", "병", "바이러스", "해충", "품종", "생리장해"})
+_NAMED = frozenset({"작물", "병", "바이러스", "해충", "품종", "생리장해", "농자재"})
 _STAGES: tuple[tuple[str, str], ...] = (
     ("발아", "발아|싹"), ("파종", "파종|씨를? ?뿌|가을뿌림"), ("육묘", "육묘|모를? 기|묘를? 기|유묘|모종"), ("정식", "정식|아주 ?심기|심은|심어|심는|심을|심고"),
     ("활착", "활착|뿌리(?:가|를)? ?내"), ("개화", "개화|꽃이? ?[피필핀핌]|꽃필"), ("착과", "착과|열매가? ?(?:달|맺)"), ("비대", "비대|굵|크는|커지"),
@@ -119,10 +124,41 @@ _LIGHT = frozenset(
     }
 )
 _CAUSE_EC = re.compile(r"(?:으?면|아서|어서|여서|으?므로|으?니까?|느라)$")
+_GOAL_EC = frozenset({"려면", "으려면", "려고", "으려고", "고자"})
 _LOOSE_EC = frozenset({"어", "아", "여"})
 _BOUNDED = frozenset({"넘", "넘기", "내려가", "떨어지", "낮아지", "올라가", "초과", "벗어나"})
+# A sentence that only says the question again.
+_ASKS = re.compile(
+    r"(?:얼마|몇|뭐|뭘|무엇|왜|언제|어떻게)\S*(?:\s.*)?(?:[요까죠지나]|[?])\s*$|(?:나요|까요|니까|는지도요)\s*[.?]?\s*$"
+)
 _CAUSE_END = re.compile(r"때문|탓|인하|의하|말미암")
 _CONTENT = ("NNG", "NNP", "XR", "SL", "VV", "VA", "MM", "NR")
+_NOUN_TAGS = ("NNG", "NNP", "XR", "SL")
+# What any answer may say: the words of its form and of referring to what is at hand.
+_ANYWHERE = frozenset(
+    {
+        "경우", "때문", "다음", "근거", "원인", "조치", "문장", "답변", "질문", "정도", "이유", "내용", "사항", "자료", "사이", "이때", "그때",
+        "이후", "이전", "지금", "오늘", "동안", "해당", "필요", "가능", "앞", "뒤", "쪽", "일", "때", "에", "같", "드리", "밑", "위",
+        "아래", "가운데", "이하", "이상", "안팎", "하나",
+    }
+)  # fmt: skip
+# Words that say the same in a manual's sentence and in an answer; verbs and adjectives with 다, a verb's noun without.
+_SAME = (
+    "생기다 나타나다 나오다 일어나다 발생 발병", "뿌리다 치다 풀다 놓다 살포 방사", "넘다 넘기다 지나다 웃돌다 초과 경과",
+    "쓰다 사용 이용 활용 적용", "모자라다 부족 결핍", "지키다 두다 유지", "따다 거두다 수확", "보이다 잡히다 발견 확인 관찰",
+    "살피다 보다 확인 점검 조사", "열다 개방", "되풀이 반복", "비하다 비교", "세우다 수립", "알맞다 적당 적정 적합", "까맣다 검다",
+    "노랗다 누렇다 노란색 황화", "데우다 덥히다 가온 난방", "씻다 씻기다 세척", "섞다 혼합", "없애다 뽑다 치우다 제거", "심다 정식",
+    "옮기다 나르다 운반 이식 전염 매개", "줄이다 아끼다 덜다 절감 절약", "마시다 드시다", "막다 예방 방지 차단",
+    "갈다 바꾸다 갈아엎다 교체 교환 변경", "돈 비용 예산 값 금액 요금", "온도 기온 수온 지온", "더위 고온 폭염 고온기", "추위 저온 한파",
+    "꽃 피다 개화", "펴다 펴지다 펼치다 전개", "빛 가리다 차광 햇빛 광", "물 물속 용수", "자라다 생장 생육 성장", "뚫다 내다",
+    "죽다 고사", "썩다 부패", "시작 개시", "걸리다 소요", "걸리다 감염 옮다", "보관 저장", "버리다 폐기", "끝나다 마치다 종료",
+    "모으다 수집", "팔다 판매 출하", "사다 구입 구매", "고치다 손보다 수리 정비", "재다 측정", "달다 매달다 설치", "나누다 나뉘다 구분",
+    "권하다 권장", "잡다 방제", "견디다 내병성 저항성", "만들다 제조", "알리다 신고 통보", "가스 기체", "밤 겨울밤 야간", "낮 주간",
+)  # fmt: skip
+_GROUPS: dict[str, tuple[str, ...]] = {
+    word: tuple(f"={number}" for number, group in enumerate(_SAME) if word in group.split())
+    for word in " ".join(_SAME).split()
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +178,25 @@ class Predicate:
 
 
 @dataclass(frozen=True, slots=True)
+class Word:
+    """A content word of a claim: ``keys`` are what any of which in the evidence says it."""
+
+    form: str
+    keys: frozenset[str]
+    predicate: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
-    """What the checks read off a sentence."""
+    """What the checks read off a sentence.
+
+    ``stated`` are its content words but those of figures and those that any answer may add; ``keys`` what all its words say.
+    """
 
     words: frozenset[str]
+    stated: tuple[Word, ...]
+    keys: frozenset[str]
+    compounds: frozenset[str]
     named: tuple[Mention, ...]
     predicates: tuple[Predicate, ...]
     cause: frozenset[str]
@@ -170,12 +221,16 @@ class Verdict:
     checks: tuple[Check, ...] = ()
 
 
-def compare(claim: str, evidence: str, context: str = "") -> Verdict:
-    """Whether ``evidence``, standing in ``context``, says what ``claim`` says."""
+def compare(claim: str, evidence: str, context: str = "", coverage: float = 0.0) -> Verdict:
+    """Whether ``evidence``, standing in ``context``, says what ``claim`` says; ``coverage``: the least share of its words."""
+    if _ASKS.search(claim):
+        return Verdict("unsupported", "내용", "묻는 말이어서 근거와 견줄 것이 없습니다.")
     said, held = read(claim), read(evidence)
     about = read(context) if context else None
     if missing := _other_thing(claim, said, evidence, f"{context}\n{evidence}", held, about):
         return Verdict("unsupported", "개체", f"근거는 ‘{missing}’에 대한 것이 아닙니다.")
+    if other := _other_compound(claim, said, f"{context}\n{evidence}", held):
+        return Verdict("unsupported", "개체", f"근거는 ‘{other}’에 대한 것이 아닙니다.")
     whole = held.words | (about.words if about else frozenset())
     same_matter = not said.words or len(said.words & whole) / len(said.words) >= SAME_MATTER
     if found := _other_figure(claim, evidence, context):
@@ -191,7 +246,35 @@ def compare(claim: str, evidence: str, context: str = "") -> Verdict:
         return Verdict(
             "contradicted" if same_matter else "unsupported", "방향", "근거는 앞뒤 관계를 반대로 적었습니다."
         )
+    share, unsaid = _share(claim, evidence, context)
+    if share < coverage:
+        note = f"근거에 없는 말: {', '.join(unsaid[:NAMED_WORDS])}" if unsaid else "근거와 견줄 말이 없습니다."
+        return Verdict("unsupported", "내용", note)
     return Verdict("supported", checks=CHECKS)
+
+
+def said_share(claim: str, evidence: str, context: str = "") -> float:
+    """Share of the claim's words that the evidence or its context says, in [0, 1].
+
+    Its words are nouns and the stems of verbs and adjectives, without those of figures and those that any answer may add. A
+    word is said by itself, as a part of a compound, by another form of its term, or by a synonym. Predicates count twice
+    where none is said. A claim of figures alone has 1, one that says nothing 0.
+    """
+    return _share(claim, evidence, context)[0]
+
+
+def _share(claim: str, evidence: str, context: str) -> tuple[float, list[str]]:
+    """``said_share``, and the words left unsaid."""
+    said = read(claim)
+    if not said.stated:
+        return float(bool(quantities(claim))), []
+    places = [(read(text), _flat(text)) for text in (evidence, context) if text]
+    unsaid = [word for word in said.stated if not any(_says(word, *place) for place in places)]
+    predicates = sum(word.predicate for word in said.stated)
+    again = predicates if predicates == sum(word.predicate for word in unsaid) else 0
+    return (len(said.stated) - len(unsaid)) / (len(said.stated) + again), [
+        f"{word.form}다" if word.predicate else word.form for word in unsaid
+    ]
 
 
 @lru_cache(maxsize=4096)
@@ -203,6 +286,9 @@ def read(text: str) -> Reading:
     cause, effect = _cause_and_effect(tokens)
     return Reading(
         words=frozenset(_content(tokens)),
+        stated=tuple(_stated(text, tokens, analysis.mentions)),
+        keys=_keys_of(text, tokens, analysis.mentions),
+        compounds=frozenset(_compounds(tokens)),
         named=analysis.mentions,
         predicates=tuple(_predicates(tokens)),
         cause=cause,
@@ -223,6 +309,101 @@ def _content(tokens: Sequence[Token]) -> Iterator[str]:
     for token in tokens:
         if _tag(token) in _CONTENT and token.form not in _LIGHT:
             yield token.form.lower()
+
+
+def _stated(text: str, tokens: Sequence[Token], mentions: Sequence[Mention]) -> Iterator[Word]:
+    """The content words of a sentence, without those of its figures and those that any answer may add."""
+    figures = [(q.start, q.start + len(q.said)) for q in quantities(text)]
+    for token in tokens:
+        form = token.form.lower()
+        if _tag(token) not in _CONTENT or _tag(token) == "MM" or form in _LIGHT | _ANYWHERE | STOPWORDS:
+            continue
+        if not any(start <= token.start < end for start, end in figures):
+            names = {f"#{m.name}" for m in mentions if m.start <= token.start < m.end}
+            verbal = _tag(token) in ("VV", "VA")
+            yield Word(form, _keys(form, verbal) | names, verbal)
+
+
+def _keys_of(text: str, tokens: Sequence[Token], mentions: Sequence[Mention]) -> frozenset[str]:
+    """What all words of a sentence say."""
+    found = {f"#{m.name}" for m in mentions} | {f"@{stage}" for stage, pattern in _STAGES if re.search(pattern, text)}
+    for token in tokens:
+        if _tag(token) in _CONTENT:
+            found |= _keys(token.form.lower(), _tag(token) in ("VV", "VA"))
+    return frozenset(found)
+
+
+@lru_cache(maxsize=16384)
+def _keys(form: str, verbal: bool) -> frozenset[str]:
+    """What a word says: itself, the term it is a form of, its side of an axis, its stage of growth, its synonyms.
+
+    Verbs with the same first two syllables of a stem are one (떨어지다, 떨어뜨리다).
+    """
+    found = {form, *_GROUPS.get(f"{form}다" if verbal else form, ())}
+    axis = _AXIS.get(form) or _AXIS.get(f"{form}하")
+    if axis is not None:
+        found.add(f"{'정도' if axis[0] in _DEGREE else axis[0]}{axis[1]:+d}")
+    if verbal and len(form) >= 2:
+        found.add(f"{form[:2]}~")
+    if form.isascii():
+        found.update(korean().tokens(form))
+    name = korean().lexicon.canonical.get(form)
+    if name is not None:
+        found.add(f"#{name}")
+    found |= {f"@{stage}" for stage, pattern in _STAGES if re.search(pattern, form)}
+    return frozenset(found)
+
+
+def _compounds(tokens: Sequence[Token]) -> Iterator[str]:
+    """Nouns written together, joined, of at least four syllables."""
+    runs: list[str] = []
+    end = -1
+    for token in tokens:
+        if _tag(token) in _NOUN_TAGS:
+            form = token.form.lower()
+            if token.start == end:
+                runs[-1] += form
+            else:
+                runs.append(form)
+            end = token.start + token.len
+    return (run for run in runs if len(run) >= 4)
+
+
+def _says(word: Word, held: Reading, written: str) -> bool:
+    """Whether a sentence says a word; a noun of two or more syllables also as a part of what is ``written`` there."""
+    return bool(word.keys & held.keys) or (not word.predicate and len(word.form) >= 2 and word.form in written)
+
+
+def _flat(text: str) -> str:
+    """The text in lower case without spaces."""
+    return text.replace(" ", "").lower()
+
+
+def _other_compound(claim: str, said: Reading, text: str, held: Reading) -> str:
+    """A compound of the claim of which the evidence has only the head, in a compound of its own (액화탄산가스, 암모니아가스)."""
+    mine, theirs = _flat(claim), _flat(text)
+    for one in sorted(said.compounds):
+        for other in sorted(held.compounds):
+            head = _common_end(one, other)
+            if one in theirs or other in mine or len(head) < 2 or head in (one, other):
+                continue
+            before = one[: -len(head)]
+            if before not in theirs and not _keys(before, False) & held.keys and not _terms(one) & _terms(other):
+                return one
+    return ""
+
+
+def _terms(compound: str) -> frozenset[str]:
+    """The lexicon terms at the end of a compound."""
+    return frozenset(m.name for m in korean().lexicon.mentions(compound) if m.end == len(compound))
+
+
+def _common_end(one: str, other: str) -> str:
+    """The longest common suffix."""
+    length = 0
+    while length < min(len(one), len(other)) and one[-1 - length] == other[-1 - length]:
+        length += 1
+    return one[len(one) - length :]
 
 
 def _other_thing(claim: str, said: Reading, evidence: str, text: str, held: Reading, about: Reading | None) -> str:
@@ -494,7 +675,8 @@ def _opposite(mine: Predicate, others: Sequence[Predicate]) -> Predicate | None:
 def _cause_and_effect(tokens: Sequence[Token]) -> tuple[frozenset[str], frozenset[str]]:
     """Content words before and after the first connective of condition or cause; empty without one.
 
-    A topic before an adnominal condition ("일소과는 … 넘을 때 나타난다") belongs to the effect.
+    A purpose (줄이려면) is the effect of what is done for it. A topic before an adnominal condition ("일소과는 … 넘을 때
+    나타난다") belongs to the effect.
     """
     cut = next((i for i in range(1, len(tokens)) if _is_cause(tokens, i)), None)
     if cut is None:
@@ -505,14 +687,16 @@ def _cause_and_effect(tokens: Sequence[Token]) -> tuple[frozenset[str], frozense
     topic = next((i for i, t in enumerate(cause) if _tag(t) == "JX" and t.form in ("은", "는")), None)
     if topic is not None and topic < len(cause) - 3:
         cause, effect = cause[topic + 1 :], cause[:topic] + effect
+    if tokens[cut].form in _GOAL_EC:
+        cause, effect = effect, cause
     return frozenset(_content(cause)), frozenset(_content(effect))
 
 
 def _is_cause(tokens: Sequence[Token], index: int) -> bool:
     token, tag = tokens[index], _tag(tokens[index])
-    if tag == "EC" and _CAUSE_EC.search(token.form):
+    if tag == "EC" and (token.form in _GOAL_EC or _CAUSE_EC.search(token.form)):
         return not (index + 1 < len(tokens) and tokens[index + 1].form == "되")  # "맞추면 된다"
-    return (token.form == "때" and _tag(tokens[index - 1]) == "ETM") or _CAUSE_END.match(token.form) is not None
+    return (token.form in ("때", "곳") and _tag(tokens[index - 1]) == "ETM") or _CAUSE_END.match(token.form) is not None
 
 
 def _before(tokens: Sequence[Token], particle: str) -> frozenset[str]:

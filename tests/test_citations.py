@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -10,14 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.citations import MAX_CITATIONS, Candidate, citation_of, cite, context_of, place_of
-from rag.claims import compare
+from rag.claims import compare, said_share
 from rag.quantities import quantities, states
 from rag.schema import Answer, ChunkRecord, CitedSentence, FloatVector, SentenceRecord
+from rag.settings import ROOT
 from rag.text import korean
 from rag.ui.components.answer import answer_html
 from rag.ui.style import _CSS
 
 THRESHOLD = 0.87
+LEVELS = ROOT / "profiles" / "answering.v1.json"
 
 
 @pytest.mark.parametrize(
@@ -142,6 +145,112 @@ def test_compare(claim: str, evidence: str, outcome: str) -> None:
     assert compare(claim, evidence, TITLE).outcome == outcome
 
 
+# What answers of a small model cited, by eye supported or not.
+SAID = [
+    ("온풍난방기 안쪽 그을음은 1년에 한 번 압축공기로 털어 낸다.", "버너와 연소실의 그을음은 1년에 한 번 압축공기로 털어 낸다.", "온풍난방기 정비", True),
+    ("100~200마리를 집중해서 풀어 준다.", "피해 지점마다 칠레이리응애 100~200마리를 집중해서 풀어 준다.", "", True),
+    ("3월 말부터 5월 말까지 차광 50%입니다.", "봄인 3월 하순~5월 하순에는 50% 차광을 권하는 자료가 있다.", "", True),
+    ("4동 배지 갈아엎는 돈 4,000,000원", "4동 딸기 배지 교체 예산을 4,000,000원으로 정했다.", "", True),
+    ("144,000원", "항목: 부품비, 내용: 144,000원", "", True),
+    ("등급규격과 포장규격", "농산물 표준규격은 포장규격과 등급규격의 두 가지로 나뉜다.", "", True),
+    ("병든 포기가 보이면 바로 뽑아 없애세요.", "병든 포기는 발견하는 즉시 없앤다.", "", True),
+    ("새 코이어 이씨가 높게 나왔어요.", "코이어는 오래 쓰면 물리성이 나빠진다.", "코이어 씻기", False),
+    ("3동 제일 추웠을 때 141kg을 떨어졌습니다.", "오늘 3동 딸기에서 141kg을 수확했음.", "작업일지", False),
+    ("파프리카는 시들음병입니다.", "병에 걸린 파프리카는 잎에 옅은 얼룩이 생긴다.", "파프리카 바이러스병", False),
+    ("바람 방향 바꿔주는 순환팬은 습도와 칼슘 흡수입니다.", "순환팬은 온도를 감지해 바람 방향을 스스로 바꾼다.", "", False),
+    ("액화탄산가스를 맞으면 잎 가장자리가 검게 탄다.", "암모니아가스를 맞으면 잎 가장자리가 검게 탄다.", "", False),
+    ("콜레마니진디벌은 5초만 탐색해도 바이러스를 옮긴다.", "진딧물은 5초만 탐색해도 바이러스를 옮긴다.", "", False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("claim", "evidence", "context", "supported"), SAID)
+def test_what_a_claim_says_must_be_said(claim: str, evidence: str, context: str, supported: bool) -> None:
+    coverage = next(iter(json.loads(LEVELS.read_text(encoding="utf-8"))["encoders"].values()))["citation_coverage"]
+    assert (compare(claim, evidence, context, coverage).outcome == "supported") is supported
+
+
+@pytest.mark.parametrize(
+    ("claim", "evidence", "context", "share"),
+    [
+        ("잎이 마른다.", "잎이 마른다.", "", 1.0),
+        ("잎이 마른다.", "줄기가 마른다.", "", 0.5),
+        ("잎이 마른다.", "줄기가 마른다.", "잎", 1.0),  # said by the heading
+        ("잎이 마른다.", "잎이 말려 있다.", "", 1 / 3),  # no predicate is said: predicates count twice
+        ("VPD를 맞춘다.", "수증기압차를 맞춘다.", "", 1.0),  # the same term
+        ("병든 포기를 뽑는다.", "병든 포기를 제거한다.", "", 1.0),  # a synonym
+        ("온도를 높인다.", "온도를 올린다.", "", 1.0),  # the same side of an axis
+        ("온도가 떨어진다.", "온도를 떨어뜨린다.", "", 1.0),  # the same stem
+        ("규격을 본다.", "포장규격이 있다.", "", 1.0),  # a part of a compound
+        ("포장규격을 본다.", "규격이 있다.", "", 0.5),
+        ("<근거 1> 이 경우 원인: 물", "물", "", 1.0),  # words that any answer may add
+        ("12kg", "합계", "", 1.0),  # figures are checked by themselves
+        ("그것은 이것이다.", "물", "", 0.0),
+        ("", "물", "", 0.0),
+    ],
+)
+def test_said_share(claim: str, evidence: str, context: str, share: float) -> None:
+    assert said_share(claim, evidence, context) == pytest.approx(share)
+
+
+@given(st.lists(st.sampled_from(("잎", "마르다", "물", "EC", "온도", "딸기", "자라다", "근거")), max_size=6), st.data())
+def test_a_share_is_within_its_bounds_and_more_context_never_lowers_it(words: list[str], data: st.DataObject) -> None:
+    other = " ".join(data.draw(st.lists(st.sampled_from(("잎", "물", "자라다", "배지")), max_size=3)))
+    claim = " ".join(words)
+    share = said_share(claim, other)
+    assert 0 <= share <= said_share(claim, other, "딸기 온도") <= 1
+    assert said_share(claim, claim) in (0, 1)
+
+
+def test_a_sentence_of_the_same_matter_is_not_cited_and_the_note_names_what_it_lacks() -> None:
+    near = candidate("코이어는 오래 쓰면 물리성이 나빠진다.", 0.95)
+    right = candidate("새 코이어는 EC가 높게 나온다.", 0.9, row=1)
+    claim = "새 코이어 이씨가 높게 나왔어요."
+    lacking = cite(claim, QUESTION, [near], THRESHOLD, 0.6)
+    assert (lacking.outcome, lacking.note) == ("unsupported", "근거에 없는 말: 이씨, 높다, 나오다")
+    assert [c.sentence for c in cite(claim, QUESTION, [near, right], THRESHOLD, 0.6).citations] == [right.text]
+
+
+@pytest.mark.parametrize(
+    ("claim", "outcome"),
+    [
+        ("꽃은 얼마나 핀 게 딱 좋아요", "unsupported"),
+        ("벌통은 언제 두나요?", "unsupported"),
+        ("벌통을 두고 나서 벌이 꽃에 앉는지 확인하면 되나요", "unsupported"),
+        ("벌통을 두고 나서 벌이 꽃에 앉는지 확인한다.", "supported"),
+        ("벌통을 두고 나서 벌이 꽃에 앉는지 확인해요.", "supported"),
+    ],
+)
+def test_a_question_claims_nothing(claim: str, outcome: str) -> None:
+    assert compare(claim, "벌통을 두고 나서 벌이 꽃에 앉는지 확인한다.").outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("claim", "outcome"),
+    [
+        ("병을 줄여 가루이의 감로를 없애야 한다.", "contradicted"),
+        ("병을 줄이려면 감로를 없애야 한다.", "supported"),
+        ("가루이를 방제해 감로를 없애면 병이 준다.", "supported"),
+    ],
+)
+def test_a_purpose_is_not_the_means(claim: str, outcome: str) -> None:
+    assert compare(claim, "병을 줄이려면 가루이를 방제해 감로를 없애야 한다.").outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("claim", "evidence", "outcome"),
+    [
+        ("최고온도를 잰다.", "평균온도를 잰다.", "unsupported"),
+        ("최고온도를 잰다.", "평균온도와 최고온도를 잰다.", "supported"),
+        ("온풍난방기를 켠다.", "난방기를 켠다.", "supported"),
+        ("하루평균온도를 잰다.", "일평균온도를 잰다.", "supported"),  # one term
+        ("발생초기에 뿌린다.", "발병초기에 뿌린다.", "supported"),  # a synonym
+        ("재배온실 온도를 잰다.", "육묘온실 온도는 재배 온실과 같다.", "supported"),
+    ],
+)
+def test_another_compound_of_the_same_head_is_another_thing(claim: str, evidence: str, outcome: str) -> None:
+    assert compare(claim, evidence).outcome == outcome
+
+
 def test_a_day_and_a_house_may_stand_in_the_title() -> None:
     sentence, title = "오늘 63kg을 수확했다.", "작업일지 2024년 12월 6일 금요일\n3동 딸기"
     assert compare("2024-12-06 3동에서 63kg을 수확했습니다.", sentence, title).outcome == "supported"
@@ -174,14 +283,14 @@ def candidate(text: str, cosine: float, *, doc_id: str = "public/a.md", row: int
 
 
 def cited(text: str, *candidates: Candidate) -> list[str]:
-    return [citation.sentence for citation in cite(text, QUESTION, candidates, THRESHOLD).citations]
+    return [citation.sentence for citation in cite(text, QUESTION, candidates, THRESHOLD, 0.0).citations]
 
 
 def test_only_sentences_at_the_threshold_or_above() -> None:
     given_ = [candidate("가", 0.88), candidate("나", 0.8699, row=1), candidate("다", 0.95, row=2)]
     assert cited("EC 를 잰다", *given_) == ["다", "가"]
     exact = candidate("라", 0.5)
-    assert cite("x", QUESTION, [exact], float(exact.vector @ QUESTION)).supported
+    assert cite("x", QUESTION, [exact], float(exact.vector @ QUESTION), 0.0).supported
 
 
 def test_at_most_three_best_first() -> None:
@@ -202,23 +311,23 @@ def test_ties_stand_by_document_and_place() -> None:
 
 def test_numbers_must_agree() -> None:
     near_miss, right = candidate("급액 EC는 3.5dS/m이다.", 0.95), candidate("급액 EC는 2.5dS/m이다.", 0.9, row=1)
-    sentence = cite("급액 EC는 2.5dS/m이다.", QUESTION, [near_miss, right], THRESHOLD)
+    sentence = cite("급액 EC는 2.5dS/m이다.", QUESTION, [near_miss, right], THRESHOLD, 0.0)
     assert [c.sentence for c in sentence.citations] == [right.text]
     assert sentence.note is None
 
 
 def test_a_contradiction_keeps_what_it_conflicts_with_and_both_figures() -> None:
-    sentence = cite("급액 EC는 2.5dS/m이다.", QUESTION, [candidate("급액 EC는 1.2dS/m이다.", 0.95)], THRESHOLD)
+    sentence = cite("급액 EC는 2.5dS/m이다.", QUESTION, [candidate("급액 EC는 1.2dS/m이다.", 0.95)], THRESHOLD, 0.0)
     assert (sentence.outcome, sentence.supported, sentence.citations) == ("contradicted", False, ())
     assert [c.sentence for c in sentence.conflicts] == ["급액 EC는 1.2dS/m이다."]
     assert sentence.note == "근거는 1.2dS/m, 답변은 2.5dS/m"
-    far = cite("급액 EC는 2.5dS/m이다.", QUESTION, [candidate("급액 EC는 1.2dS/m이다.", 0.8)], THRESHOLD)
+    far = cite("급액 EC는 2.5dS/m이다.", QUESTION, [candidate("급액 EC는 1.2dS/m이다.", 0.8)], THRESHOLD, 0.0)
     assert (far.outcome, far.conflicts, far.note) == ("unsupported", (), None)
 
 
 def test_support_outweighs_a_contradiction() -> None:
     given_ = [candidate("급액 EC는 1.2dS/m이다.", 0.95), candidate("급액 EC는 2.5dS/m이다.", 0.9, row=1)]
-    assert cite("급액 EC는 2.5dS/m이다.", QUESTION, given_, THRESHOLD).outcome == "supported"
+    assert cite("급액 EC는 2.5dS/m이다.", QUESTION, given_, THRESHOLD, 0.0).outcome == "supported"
 
 
 def test_conflicts_never_stand_beside_citations_and_never_without_a_note() -> None:
@@ -241,7 +350,7 @@ def test_a_draft_with_list_numbers_is_cut_at_them() -> None:
 
 
 def test_nothing_to_cite() -> None:
-    sentence = cite("EC 2.5", QUESTION, [], THRESHOLD)
+    sentence = cite("EC 2.5", QUESTION, [], THRESHOLD, 0.0)
     assert (sentence.text, sentence.citations, sentence.note) == ("EC 2.5", (), None)
 
 
@@ -262,11 +371,11 @@ def test_place_of(section: str, locator: str, place: str) -> None:
 
 def test_the_same_arguments_give_the_same_citations() -> None:
     given_ = [candidate(text, 0.9, row=i) for i, text in enumerate("가나다라")]
-    assert cite("x", QUESTION, given_, THRESHOLD) == cite("x", QUESTION, given_, THRESHOLD)
+    assert cite("x", QUESTION, given_, THRESHOLD, 0.0) == cite("x", QUESTION, given_, THRESHOLD, 0.0)
 
 
 def test_a_contradiction_is_red_says_so_and_opens_its_evidence() -> None:
-    sentence = cite("급액 EC는 2.5dS/m이다.", QUESTION, [candidate("급액 EC는 1.2dS/m이다.", 0.95)], THRESHOLD)
+    sentence = cite("급액 EC는 2.5dS/m이다.", QUESTION, [candidate("급액 EC는 1.2dS/m이다.", 0.95)], THRESHOLD, 0.0)
     page = answer_html(Answer(sentences=(sentence,), refused=False, answerer="llm"), "k")
     assert "class='on-contra'" in page
     assert "data-cite='cite-k-1'" in page

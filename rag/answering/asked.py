@@ -8,7 +8,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
+from weakref import WeakKeyDictionary
 
+import numpy as np
+
+from rag.answering.rows import registered_names
 from rag.lexicon import Lexicon
 from rag.query.expand import record_words
 from rag.query.slots import excluded_spans
@@ -29,15 +33,17 @@ _FIGURES: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = tuple(
         (r"며칠|몇\s?일", r"\d\s*일|하루|이틀|사흘|주(?:일)?\s?간"),
         (r"몇\s?(?:도|℃)", r"\d\s*(?:℃|도)"),
         (r"몇\s?(?:프로|퍼센트|퍼|%)|배액률|비율", r"\d\s*(?:%|퍼센트)|분의|배액률"),
-        (r"몇\s?(?:키로|kg|킬로)", r"\d\s*(?:kg|톤|t)|kg"),
-        (r"몇\s?(?:그램|g(?![a-z]))|무게", r"\d\s*(?:g|kg|mg)(?![a-z])"),
+        (r"몇\s?(?:키로|kg|킬로)", r"\d\s*(?:kg|㎏|톤|t)|kg"),
+        (r"몇\s?(?:리터|ℓ|l(?![a-z]))", r"\d\s*(?:리터|L(?![a-z])|ℓ|톤|t(?![a-z]))|\(L\)"),
+        (r"몇\s?(?:미리|밀리(?!그램)|ml|cc)", r"\d\s*(?:ml|mL|㎖|cc|밀리)"),
+        (r"몇\s?(?:그램|그람|g(?![a-z]))|무게", r"\d\s*(?:g|ｇ|kg|㎏|mg)(?![a-z])"),
         (r"몇\s?(?:밀리그램|mg)", r"\d\s*mg"),
         (r"몇\s?(?:피피엠|ppm)", r"\d\s*ppm"),
         (r"몇\s?(?:브릭스|brix)|당도", r"\d\s*(?:브릭스|°?Bx|Brix)|브릭스"),
         (r"몇\s?(?:룩스|럭스|lx|klx)", r"\d\s*만?\s*(?:룩스|럭스|k?lx)"),
         (r"몇\s?(?:센티|cm)", r"\d\s*(?:cm|센티|m(?![a-z]))"),
         (r"몇\s?(?:번|회)|횟수", r"\d\s*(?:번|회)|[한두세네]\s?번"),
-        (r"몇\s?(마리|시간|분|대|장|개|주|년|개월|배|평|그루|포기|메시|톤|리터|kPa|mS)", ""),
+        (r"몇\s?(마리|시간|분|대|장|개|주|년|개월|배|평|그루|포기|메시|톤|kPa|mS)", ""),
         (
             r"(?:비용|가격|값|시급|임금|보험료|수리비|단가|요금|금액|과태료|벌금)\S*\s.*얼마|얼마.*(?:들|주고|내야)",
             r"\d\s*[만천억]?\s*원|만원",
@@ -54,25 +60,26 @@ _DOSE = re.compile(
 )
 _PESTICIDE = re.compile(r"농약|약제|약(?=[은을이도\s?.,]|$)|[가-힣]약(?=[은을이도\s])|살충제|살균제|제초제|훈연제|등록")
 _PRODUCT = re.compile(r"수화제|유제|액제|입제|분제|수용제|훈연제|유탁제|캡슐제|분산성|미탁제|수면전개제")
-# Words that stand in every registration.
-_GENERIC = frozenset(
-    {
-        "희석배수",
-        "사용량",
-        "사용시기",
-        "사용횟수",
-        "안전사용시기",
-        "발생초기",
-        "발병초",
-        "유효기간",
-        "작물명",
-        "등록",
-        "농약",
-    }
-)
 _REGISTRATION = re.compile(
     r"등록|농약|약제|무슨\s?약|어떤\s?약|약\s?(?:이름|뭐|뭘|추천|있|좀|중)|칠\s?수\s?있는|[가-힣]약(?:\s|[?.!]?$)|(?<![가-힣])약[은이을]?\s*(?:[?.!]*$|알려|추천|몇|찾)|올라\s?있는"
 )
+_USE_ASKED = re.compile(r"몇|얼마|며칠|언제|배수|희석|횟수|어떻게|괜찮|되[나는냐]|쓰|치|뿌리|타")
+_names_of: WeakKeyDictionary[View, tuple[str, ...]] = WeakKeyDictionary()
+
+
+def _names_on_file(view: View) -> tuple[str, ...]:
+    """Brands and active ingredients of all registrations of a view, in lower case, read once; two letters or more."""
+    if view not in _names_of:
+        numbers = [n for n, document in enumerate(view.documents) if document.kind == REGISTERED]
+        level = view.levels["G2"]
+        rows = np.flatnonzero(np.isin(level.document_of, numbers)).tolist()
+        chunks = view.chunks([(level.scope_of[row], level.chunk_ids[row]) for row in rows])
+        found: set[str] = set()
+        for chunk in chunks.values():
+            for record in view.sentences(chunk.chunk_id)[0]:
+                found.update(registered_names(chunk.text[record.start : record.end]))
+        _names_of[view] = tuple(sorted(name.lower() for name in found if len(name) > 1))
+    return _names_of[view]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,27 +167,23 @@ class Asked:
     @cached_property
     def registration(self) -> bool:
         """Whether the question asks which pesticides are registered or how one is used."""
-        if self.record or not (_REGISTRATION.search(self.text) or self.dose):
-            return False  # asked first: which words stand in registrations is much to read
-        return bool(self.named(*PESTS) or self.products)
+        if self.record:
+            return False
+        if _REGISTRATION.search(self.text) or self.dose:
+            return bool(self.named(*PESTS) or self.products)
+        return bool(self.products and (self.crops or self.named(*PESTS)) and _USE_ASKED.search(self.text))
 
     @cached_property
     def products(self) -> tuple[str, ...]:
-        """Words of the question that stand in registrations, of whatever crop and pest: ingredients, else formulations."""
-        named = {name.lower() for name, kind in self.types.items() if kind in HARD_TYPES}
-        words = [word.lower() for word in self.features.keywords if len(word) > 2 and not word.endswith("다")]
-        words = [w for w in words if w not in _GENERIC and not any(w in name or name in w for name in named)]
-        held = self._registered_words if words else frozenset()
-        found = tuple(word for word in words if word in held)
-        return tuple(word for word in found if not _PRODUCT.search(word)) or found
-
-    @property
-    def _registered_words(self) -> frozenset[str]:
-        """BM25 words of all registrations."""
-        numbers = {n for n, document in enumerate(self.view.documents) if document.kind == REGISTERED}
-        level = self.view.levels["G2"]
-        rows = [row for row, number in enumerate(level.document_of.tolist()) if number in numbers]
-        return frozenset(token.lower() for row in rows for token in self.view.chunk_tokens(level.chunk_ids[row]))
+        """Registered products of the question, of whatever crop and pest, in lower case: brands and active ingredients."""
+        text = self.text.lower()
+        known = {name.lower() for name, kind in self.types.items() if kind in HARD_TYPES}
+        found = [
+            name
+            for name in _names_on_file(self.view)
+            if name in text and name not in known and re.search(rf"(?<![가-힣a-z0-9]){re.escape(name)}", text)
+        ]
+        return tuple(name for name in found if not any(name != other and name in other for other in found))
 
     @cached_property
     def dose(self) -> bool:

@@ -1,4 +1,4 @@
-"""Levels that belong to an encoder: the citation threshold and the refusal model, read from ``answering.v1.json``.
+"""Levels that belong to an encoder: the citation thresholds, what sentences weigh and the refusal models, read from ``answering.v1.json``.
 
 Another encoder's levels are refused: cosines of two encoders are not on one scale.
 """
@@ -14,6 +14,9 @@ from pathlib import Path
 from rag.errors import ProfileError
 from rag.uncertainty import UncertaintyModel
 
+# The two refusal models of a levels file.
+DOCUMENTS, RECORDS = "documents", "records"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Features:
@@ -21,34 +24,31 @@ class _Features:
 
     From the channels: ``vector_gap`` best cosine minus the mean of the first 20; ``agreement`` mean of three: vector and
     BM25 agree on the first document, vector and graph do, share of common documents in the first five of vector and BM25.
-    From the passages handed over: ``terms`` largest share of the question's lexicon terms that one passage with its
-    headings names (0.7 for a question without terms).
-    From the chosen sentences, those with a fitting figure where a quantity is asked: ``cosine`` of the question with the
-    most relevant one, mean of its own and its passage's; ``said`` largest idf-weighted share of the question's nouns in
-    one of them with its headings; ``unfocused`` share of the lexicon terms that the best of them with its headings leaves
-    out, where a quantity is asked; ``unnamed`` the same for cultivars, materials and growth stages, whatever is asked.
-    From all chosen sentences: ``missing`` share of the named terms (crop, pest, cultivar …) that none of their passages
-    names; ``passage`` largest idf-weighted share of the nouns in one of their passages; ``unsaid_here`` largest idf
-    (over 8) of a noun that none of them says; ``row`` 1 where one is the very record that the question's slots name.
+    Of the most relevant sentence chosen, as its relevance counts them (``sentences``): ``similarity`` and ``passage``
+    cosines of the question with it and with its passage, ``figure`` 1 where it has a figure in the asked unit, ``names``
+    share of the question's lexicon terms that it with its headings names, ``missing`` share of the named terms (crop, pest,
+    cultivar …) that its passage is not about.
+    Of the chosen sentences, those with a fitting figure where a quantity is asked: ``said`` largest idf-weighted share of
+    the question's nouns in one of them with its headings. Of all chosen: ``unsaid_here`` largest idf (over 8) of a noun
+    that none of them says; ``row`` 1 where one is the very record that the
+    question's slots name, or the registration of the asked crop and pest or product.
     ``unknown`` nouns that no document holds (three or more: 1); ``parts`` 1 for a question of several parts, ``quantity``
-    where a quantity is asked, ``record`` where it is about a farm's records.
+    where a quantity is asked.
     """
 
     vector_gap: float
     agreement: float
-    terms: float
-    cosine: float
+    similarity: float
+    passage: float
+    figure: float
+    names: float
     missing: float
     said: float
-    passage: float
     unsaid_here: float
-    unfocused: float
-    unknown: float
-    unnamed: float
-    parts: float
     row: float
+    unknown: float
+    parts: float
     quantity: float
-    record: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,11 +73,28 @@ class RefusalModel(_Features):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SentenceWeights:
+    """What the parts of a sentence's relevance weigh (``sentences`` says what each is), in natural log-odds."""
+
+    similarity: float
+    passage: float
+    words: float
+    context: float
+    figure: float
+    no_figure: float
+    role: float
+    names: float
+    record: float
+    missing: float
+    house: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Relevance:
     """Cosines of question and evidence sentence from which the screens say 높음 (``high``) and 보통 (``usual``).
 
-    Quantiles over the sentences, among the passages handed over for the questions of ``farm_tune.jsonl``, that stand in a
-    gold document and hold the expected figure or name: half of them reach ``high``, 95 % reach ``usual``.
+    Quantiles over the sentences, among the passages found for the fitting questions, that stand in a gold document and hold
+    an expected fact: half of them reach ``high``, 95 % reach ``usual`` (``python -m eval ranking``).
     """
 
     high: float
@@ -86,13 +103,23 @@ class Relevance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """Levels of one encoder; ``uncertainty`` by answerer ("extractive", "llm") and ``relevance`` where they were fitted."""
+    """Levels of one encoder; ``uncertainty`` by answerer ("extractive", "llm") and ``relevance`` where they were fitted.
+
+    ``citation_coverage``: the least ``rag.claims.said_share`` of a cited sentence.
+    """
 
     encoder: str
     citation_threshold: float
+    citation_coverage: float
+    sentences: SentenceWeights
     refusal: RefusalModel
+    record_refusal: RefusalModel
     uncertainty: Mapping[str, UncertaintyModel] = field(default_factory=dict)
     relevance: Relevance | None = None
+
+
+def _refusal_model(raw: Mapping[str, float]) -> RefusalModel:
+    return RefusalModel(**{f.name: float(raw[f.name]) for f in fields(RefusalModel)})
 
 
 def load_calibration(path: Path, encoder: str) -> Calibration:
@@ -113,7 +140,10 @@ def load_calibration(path: Path, encoder: str) -> Calibration:
         return Calibration(
             encoder=encoder,
             citation_threshold=float(mine["citation_threshold"]),
-            refusal=RefusalModel(**{f.name: float(mine["refusal"][f.name]) for f in fields(RefusalModel)}),
+            citation_coverage=float(mine["citation_coverage"]),
+            sentences=SentenceWeights(**{f.name: float(mine["sentences"][f.name]) for f in fields(SentenceWeights)}),
+            refusal=_refusal_model(mine["refusal"][DOCUMENTS]),
+            record_refusal=_refusal_model(mine["refusal"][RECORDS]),
             uncertainty={
                 answerer: UncertaintyModel(**{f.name: float(fitted[f.name]) for f in fields(UncertaintyModel)})
                 for answerer, fitted in mine.get("uncertainty", {}).items()

@@ -2,21 +2,22 @@
 
 A comparison takes the best sentence of each thing compared first (periods, houses, crops named), a question of several
 parts the best of each part, a list of records the best of each day; a question about a disorder one sentence of each
-asked role (cause, remedy …). Then sentences are taken greedily: one that says nothing new loses REDUNDANCY × its largest
-cosine above cos₀ with those taken. Ties: evidence order.
+asked role (cause, remedy …). Then sentences are taken greedily: one that says nothing new loses up to REDUNDANCY, by its
+largest cosine with those taken. Ties: evidence order.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from rag.answering.asked import CROP, PESTS, REGISTERED, Asked, kind_of, says
-from rag.answering.order import ACTION, CAUSE, DEFINITION, SYMPTOM, headed_as, role_of
+from rag.answering.roles import ACTION, headed_as, role_of, wanted_roles
 from rag.answering.rows import MONTHLY_KINDS, cells_of, expired, is_registration
-from rag.answering.sentences import COSINE_ZERO, Scored, lead_of
+from rag.answering.sentences import Scored, lead_of
 from rag.quantities import LIST_NUMBER
 from rag.schema import PUBLIC, ChunkRecord
 
@@ -31,18 +32,21 @@ class Limits:
 
 NORMAL = Limits(6, 395)
 DETAILED = Limits(14, 1400)
-REDUNDANCY, PER_PART = 0.3, 2
-# A further sentence must come this close to the best one; the second of a part to the first.
-RELATIVE, PART_RELATIVE = 0.5, 0.6
-# Up to so many sentences a further one may be weaker.
-FEW, FEW_RELATIVE = 3, 0.4
-# A day of a list of records is told when its best sentence comes this close to the best of all.
-DAY_RELATIVE = 0.35
-ROLE_RELATIVE = 0.45
+# All in units of relevance, log-odds: a further sentence may be this much weaker than the best one, …
+GAP = 4.0
+# … this much while the answer has only a few, …
+FEW, FEW_GAP = 3, 5.0
+# … the second of a part than the first, the best of a day than the best of all days, one of a role than the first.
+PER_PART, PART_GAP = 2, 3.0
+DAY_GAP = 5.0
+ROLE_GAP = 4.5
+# What a sentence loses that says nothing new; sentences with this cosine say nothing of each other.
+REDUNDANCY, UNRELATED = 1.5, 0.80
 # What a heading that names a role adds to a sentence below it; once more where it says what to do when it has happened.
-HEADED = 0.3
+HEADED = 1.0
 # Almost the same sentence in two documents.
-SAME = 0.965
+SAME = 0.98
+_FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
 _LISTING = re.compile(
     r"언제언제|쭉|전부|모두|목록|내역|날짜|며칠에|날들|다\s?(?:뽑|보여|알려)|무슨\s?(?:약|일)|뭐\s?했|몇\s?번"
 )
@@ -108,6 +112,8 @@ def _same(one: Scored, other: Scored) -> bool:
         return True
     if is_registration(one.candidate.text) or one.chunk.scope_id != PUBLIC:
         return False
+    if _FIGURE.findall(one.text) != _FIGURE.findall(other.text):
+        return False  # sources that differ in a figure are both told
     return float(one.candidate.vector @ other.candidate.vector) > SAME
 
 
@@ -122,7 +128,7 @@ def choose(asked: Asked, scored: Sequence[Scored], limits: Limits = NORMAL) -> l
         if mine:
             for crop in asked.named(CROP):
                 choice.take(_best([s for s in mine if s.chunk.crop == crop], choice))
-            _take_best(choice, mine, RELATIVE)
+            _take_best(choice, mine, GAP)
             return choice.sentences
     sides = aspects_of(asked)
     for aspect in sides:
@@ -131,7 +137,7 @@ def choose(asked: Asked, scored: Sequence[Scored], limits: Limits = NORMAL) -> l
     if months and all(
         any(side(s.chunk, s.candidate.text) for s in months) for side in sides
     ):  # the record itself is there: what else that month's papers say is not asked
-        _take_best(choice, months, 0.0)
+        _take_best(choice, months, math.inf)
         return choice.sentences
     _take_parts(choice, scored, len(asked.parts))
     if asked.record and not choice.sentences:
@@ -140,7 +146,7 @@ def choose(asked: Asked, scored: Sequence[Scored], limits: Limits = NORMAL) -> l
         _take_name(choice, asked, scored)
     if asked.features.intent == "relational":
         _take_roles(choice, asked, scored)
-    _take_best(choice, scored, RELATIVE)
+    _take_best(choice, scored, GAP)
     return choice.sentences
 
 
@@ -187,7 +193,7 @@ def _take_parts(choice: Choice, scored: Sequence[Scored], n_parts: int) -> None:
     for turn in range(PER_PART):
         for part, ordered in enumerate(ranked):
             fresh = [s for s in ordered if s not in choice.sentences]
-            if fresh and (turn == 0 or fresh[0].parts[part] >= PART_RELATIVE * ordered[0].parts[part]):
+            if fresh and (turn == 0 or fresh[0].parts[part] >= ordered[0].parts[part] - PART_GAP):
                 choice.take(fresh[0])
 
 
@@ -210,7 +216,7 @@ def _take_days(choice: Choice, asked: Asked, scored: Sequence[Scored]) -> None:
         if s.chunk.date and (s.chunk.doc_id not in best or s.relevance > best[s.chunk.doc_id].relevance):
             best[s.chunk.doc_id] = s
     top = max((s.relevance for s in best.values()), default=0.0)
-    days = [s for s in best.values() if s.relevance >= DAY_RELATIVE * top]
+    days = [s for s in best.values() if s.relevance >= top - DAY_GAP]
     for s in sorted(days, key=lambda s: (s.chunk.date, -s.number), reverse=asked.latest):
         choice.take(s)
 
@@ -246,7 +252,7 @@ def _take_roles(choice: Choice, asked: Asked, scored: Sequence[Scored]) -> None:
         told = [_for_role(s, role) for s in choice.sentences if role_of(s.candidate.text) == role]
         fitting = [(_for_role(s, role), s) for s in mine if role_of(s.candidate.text) == role]
         value, best = max(fitting, key=lambda pair: (pair[0], -pair[1].number), default=(0.0, first))
-        if value >= max([ROLE_RELATIVE * first.relevance, *told]) and choice.take(best):
+        if value >= max([first.relevance - ROLE_GAP, *told]) and choice.take(best):
             choice.take(_needed(best, scored))
 
 
@@ -256,26 +262,15 @@ def _for_role(scored: Scored, role: str) -> float:
     return scored.relevance + HEADED * headed_as(role, section) + HEADED * (role == ACTION and "조치" in section)
 
 
-def wanted_roles(question: str) -> tuple[str, ...]:
-    """What a question about a disorder wants told: what it is, why it comes, what to do; a cause is told with its remedy."""
-    if re.search(r"무슨\s?(?:병|바이러스|벌레)|뭔\s?병|어떤\s?병|증상|이거\s?뭐|뭐(?:죠|예요|지)", question):
-        return (SYMPTOM, CAUSE, ACTION)
-    if re.search(r"왜|원인|이유|까닭|때문|탓|그런가|그런\s?건", question):
-        return (CAUSE, ACTION)
-    if re.search(r"뭐야|뭔가요|란\s?게|이란|무엇", question):
-        return (DEFINITION, CAUSE, ACTION)
-    return (ACTION, CAUSE)
-
-
-def _take_best(choice: Choice, scored: Sequence[Scored], relative: float) -> None:
+def _take_best(choice: Choice, scored: Sequence[Scored], gap: float) -> None:
     """Greedily by relevance less redundancy; each with the sentence that it leans on or that governs it."""
     left = [s for s in scored if s not in choice.sentences]
     best = max((s.relevance for s in scored), default=0.0)
     while left and not choice.full:
         values = [s.relevance - REDUNDANCY * _overlap(s, choice.sentences) for s in left]
         index = max(range(len(left)), key=lambda i: (values[i], -left[i].number))
-        least = FEW_RELATIVE if len(choice.sentences) < FEW else relative
-        if choice.sentences and values[index] < least * best:
+        widest = max(gap, FEW_GAP) if len(choice.sentences) < FEW else gap
+        if choice.sentences and values[index] < best - widest:
             break
         one = left.pop(index)
         if choice.take(one):
@@ -296,4 +291,4 @@ def _overlap(scored: Scored, chosen: Sequence[Scored]) -> float:
     if not chosen:
         return 0.0
     nearest = max(float(scored.candidate.vector @ other.candidate.vector) for other in chosen)
-    return max(0.0, (nearest - COSINE_ZERO) / (1 - COSINE_ZERO))
+    return max(0.0, (nearest - UNRELATED) / (1 - UNRELATED))

@@ -58,13 +58,14 @@ class Composer:
         embedder: Encoder,
         extractive: ExtractiveAnswerer,
         citation_threshold: float,
+        citation_coverage: float,
         llm: LlmAnswerer | None,
         models: Mapping[str, UncertaintyModel],
     ) -> None:
         self._korean = korean
         self._embedder = embedder
         self._extractive = extractive
-        self._citation_threshold = citation_threshold
+        self._citation_levels = (citation_threshold, citation_coverage)
         self._llm = llm
         self._models = dict(models)
 
@@ -143,7 +144,7 @@ class Composer:
         texts = sentences_of(draft, self._korean)
         if (all if asked.detailed else any)(NOT_FOUND in one for one in texts):
             return refusal(used.items, draft.model, asked=asked)
-        sentences = cited_by(texts, asked.view, used.items, self._embedder, self._citation_threshold)
+        sentences = cited_by(texts, asked.view, used.items, self._embedder, *self._citation_levels)
         return Answer(sentences=sentences, refused=False, answerer=draft.model)
 
     def _doubt(self, asked: Asked, used: FusedEvidence, answer: Answer, draft: Draft | None) -> Doubt:
@@ -188,12 +189,17 @@ def sentences_of(draft: Draft, korean: Korean) -> list[str]:
 
 
 def cited_by(
-    texts: Sequence[str], view: View, items: Sequence[Evidence], embedder: Encoder, threshold: float
+    texts: Sequence[str],
+    view: View,
+    items: Sequence[Evidence],
+    embedder: Encoder,
+    threshold: float,
+    coverage: float,
 ) -> tuple[CitedSentence, ...]:
     """A draft's sentences, each checked against the evidence sentences of the passages."""
     candidates = [candidate for _, candidate in candidates_of(view, items)]
     vectors = embedder.encode_passages(texts)
-    return tuple(cite(*pair, candidates, threshold) for pair in zip(texts, vectors, strict=True))
+    return tuple(cite(*pair, candidates, threshold, coverage) for pair in zip(texts, vectors, strict=True))
 
 
 def _dated(answer: Answer, view: View) -> Answer:

@@ -35,17 +35,20 @@ class ExtractiveAnswerer:
     ) -> tuple[Answer, Support | None]:
         """The answer from the ``top_k`` best passages, and how well they and the channels' best scores carry it.
 
-        None where a rule on registrations refused it, whatever carries it.
+        None where a rule on registrations refused it, or no sentence can answer.
         """
         items = evidence.items[:top_k]
         if asks_forbidden(asked):
             return refusal(items, self.name, note=ONLY_REGISTERED, asked=asked), None
         limits = DETAILED if asked.detailed else NORMAL
-        chosen = choose(asked, rank_sentences(asked, items), limits)
+        chosen = choose(asked, rank_sentences(asked, items, self._calibration.sentences), limits)
         if lacks_registration(asked, chosen):
             return refusal(items, self.name, note=registration_note(asked), asked=asked), None
-        support = support_of(asked, chosen, items, results)
-        if not chosen or self._calibration.refusal.probability(support) < self._calibration.refusal.threshold:
+        if not chosen:
+            return refusal(items, self.name, asked=asked), None
+        support = support_of(asked, chosen, results)
+        model = self._calibration.record_refusal if asked.record else self._calibration.refusal
+        if model.probability(support) < model.threshold:
             return refusal(items, self.name, asked=asked), support
         read = ordered(asked, chosen, aspects_of(asked))
         lead = opening(asked, read)

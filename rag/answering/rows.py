@@ -122,6 +122,23 @@ def is_registration(sentence: str) -> bool:
     return bool(_LISTED.match(sentence)) or dict(cells_of(sentence)).keys() >= _REGISTERED_NAMES
 
 
+def registered_names(sentence: str) -> tuple[str, ...]:
+    """Brand and active ingredients of a registration; none for any other sentence.
+
+    "클로티아니딘.피리프록시펜 유현탁제(상표 신농팜델타린, …): …" → 신농팜델타린, 클로티아니딘, 피리프록시펜.
+    """
+    listed = _LISTED.match(sentence)
+    cells = dict(cells_of(sentence))
+    if listed:
+        product, _, brand = listed["name"].partition("(상표 ")
+    elif cells.keys() >= _REGISTERED_NAMES:
+        product, brand = cells["품목"], cells["상표"]
+    else:
+        return ()
+    ingredients = re.split(r"[.·ㆍ+]", product.rpartition(" ")[0])
+    return tuple(name.strip() for name in (brand, *ingredients) if name.strip())
+
+
 def asked_for(name: str, keywords: Sequence[str]) -> int:
     """How many question words a column name holds; a one-letter word must be the whole name (특, 상)."""
     bare = _UNIT_OF.sub("", name).strip().lower()

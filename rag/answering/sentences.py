@@ -2,23 +2,23 @@
 
 Relevance of sentence s in passage c for question (or part of a question) q::
 
-    said = COS·(cos(q, s) − cos₀)/SCALE + LEX·lex(q, s)
-    rel = said + NEAR·(said of the better neighbour of s in c) + CTX·lex(q, c)
-          + PLACE/(1 + place of c) − MISS·missing(q, c) − OTHER·[s names another pest or stage than q]
-          − HOUSE·[q names houses and neither s nor its document one of them] + MONTH·[s is the asked month's row]
-          + FIGURE·[a quantity is asked and s has a figure in its unit] + REGISTRATION·[a pesticide is asked and s is one] + PRODUCT·[… that q names]
+    rel = SIMILARITY·cos(q, s) + PASSAGE·cos(q, c) + WORDS·lex(q, s with its headings) + CONTEXT·lex(q, c)
+          + FIGURE·[a quantity is asked and s has a figure in its unit] + NO_FIGURE·[a quantity is asked and s has no figure]
+          + ROLE·[s tells what a question on a disorder wants told] + NAMES·(share of q's terms that s with its headings names)
+          + RECORD·[s is the very record that q's slots name] + MISSING·(share of q's named terms that c is not about)
+          + HOUSE·[q names houses and neither s nor its document one of them]
 
-lex is the idf-weighted share of the question's words found in the sentence (or in the passage with its headings);
-missing is the share of the question's named terms that the passage does not name. Left out altogether: sentences on
-another crop, cultivar or house than asked, and lines that only describe their document. The constants were chosen on
-the tune parts of the farm set (``python -m eval farm --split tune``).
+lex is the idf-weighted share of the question's words. The weights belong to an encoder and are fitted (``python -m eval
+ranking``; ``calibration.SentenceWeights``): of two sentences of a question that differ by rel = 1, the better one is e times
+as likely to answer it. Left out altogether: sentences on another crop, cultivar or house than asked, and lines that only
+describe their document.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, fields
 from functools import cached_property
 
 import numpy as np
@@ -29,7 +29,6 @@ from rag.answering.asked import (
     CULTIVAR,
     PESTS,
     REGISTERED,
-    STAGE,
     Asked,
     figure_asked,
     kind_of,
@@ -37,6 +36,8 @@ from rag.answering.asked import (
     says,
     share,
 )
+from rag.answering.calibration import SentenceWeights
+from rag.answering.roles import role_of, wanted_roles
 from rag.answering.rows import (
     MONTHLY_KINDS,
     TOPICS,
@@ -55,12 +56,13 @@ from rag.quantities import LIST_NUMBER
 from rag.schema import PUBLIC, ChunkRecord, Evidence, FloatVector, PlannedQuery
 from rag.stores.view import View
 
-# E5 cosines of unrelated pairs lie near 0.78, of relevant ones up to 0.92.
-COSINE_ZERO, COSINE_SCALE = 0.80, 0.10
-COS, LEX, NEAR, CTX, PLACE, MISS = 0.5, 1.0, 0.15, 0.3, 0.6, 0.2
-OTHER, HOUSE, MONTH, FIGURE, REGISTRATION, PRODUCT = 0.4, 0.4, 0.8, 0.4, 1.0, 0.6
-# A part's own passages count less by their place, which the whole question decided.
-PART_COS, PART_PLACE = 1.2, 0.2
+VARYING = ("similarity", "passage", "words", "context", "figure", "no_figure")
+FIXED = ("role", "names", "record", "missing", "house")
+FEATURES = (*VARYING, *FIXED)
+assert tuple(field.name for field in fields(SentenceWeights)) == FEATURES
+# Share of a question's terms that is taken to be named where it has none.
+NO_TERMS = 0.7
+_DIGIT = re.compile(r"\d")
 _FIELD = re.compile(r"[가-힣A-Za-z() ]{1,14}: ?\S")
 _LABEL = re.compile(
     r"합성 자료\(|자료 기준일:|작성일:|(?:작성자|기록자|보고자): ?\S{1,10}$|등록은 바뀔 수 있으므로|이 문서는 기준일의|원문: ?http|"
@@ -88,17 +90,17 @@ _SPRAYED = re.compile(r"살포|관주|훈증|훈연|연무|희석|\d배액|뿌�
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scored:
-    """An evidence sentence: place of its passage, cosine with the question, relevance to it and to each of its parts.
+    """An evidence sentence: cosine with the question, relevance to it and to each of its parts.
 
-    ``text`` is how the answer says it; ``number`` its place among all evidence sentences in reading order; ``exact``:
+    ``features`` are what the relevance to the question is made of (``FEATURES``); ``text`` is how the answer says it; ``number`` its place among all evidence sentences in reading order; ``exact``:
     it is the record that the question's slots name (the month's row with the asked column, a spraying of the period).
     """
 
     candidate: Candidate
-    place: int
     cosine: float
     relevance: float
     text: str
+    features: tuple[float, ...]
     number: int = 0
     parts: tuple[float, ...] = ()
     exact: bool = False
@@ -185,36 +187,57 @@ def is_label(sentence: str, title: str) -> bool:
 class Ranker:
     """Scores the evidence sentences of one question."""
 
-    def __init__(self, asked: Asked, items: Sequence[Evidence]) -> None:
+    def __init__(self, asked: Asked, items: Sequence[Evidence], weights: SentenceWeights) -> None:
         self.asked = asked
+        self._weights = np.array(astuple(weights))
         pairs = _sentences(asked.view, passages_of(asked, items))
         self._sprayed = asked.record and _SPRAYING_ASKED.search(asked.text) is not None
         # A month's or week's sum does not answer for a day of it.
         periods = asked.features.periods
         self._one_day = asked.record and bool(periods) and all(first == last for first, last in periods)
         self._pesticide = asked.registration or asked.dose or _PESTICIDE_ASKED.search(asked.text) is not None
-        self._pairs = [(place, one) for place, one in pairs if self._fits(one)]
+        self.candidates = tuple(one for _, one in pairs if self._fits(one))
         self._columns = (*asked.features.terms, *(column_words(asked.text) if asked.record else ()))
+
+    @cached_property
+    def _chunks(self) -> dict[str, ChunkRecord]:
+        return {one.chunk.chunk_id: one.chunk for one in self.candidates}
 
     @cached_property
     def _passages(self) -> dict[str, tuple[str, ...]]:
         """BM25 words of the passages with their headings; of a farm record those of all its passages at hand."""
-        chunks = {candidate.chunk.chunk_id: candidate.chunk for _, candidate in self._pairs}
-        words = {chunk_id: self.asked.view.chunk_tokens(chunk_id) for chunk_id in chunks}
+        words = {chunk_id: self.asked.view.chunk_tokens(chunk_id) for chunk_id in self._chunks}
         if not self.asked.record:
             return words
         whole: dict[str, tuple[str, ...]] = {}
-        for chunk_id, chunk in chunks.items():
+        for chunk_id, chunk in self._chunks.items():
             whole[chunk.doc_id] = (*whole.get(chunk.doc_id, ()), *words[chunk_id])
-        return {chunk_id: whole[chunk.doc_id] for chunk_id, chunk in chunks.items()}
+        return {chunk_id: whole[chunk.doc_id] for chunk_id, chunk in self._chunks.items()}
 
     @cached_property
-    def _matches(self) -> list[float]:
-        """What named terms and slots add to each sentence's relevance, or take off it."""
-        n_terms = max(1, len(self.asked.hard_terms))
-        chunks = {candidate.chunk.chunk_id: candidate.chunk for _, candidate in self._pairs}
-        missing = {chunk_id: len(missing_terms(self.asked, chunk)) / n_terms for chunk_id, chunk in chunks.items()}
-        return [self._match(one) - MISS * missing[one.chunk.chunk_id] for _, one in self._pairs]
+    def _headed_words(self) -> list[tuple[str, ...]]:
+        """BM25 words of each sentence with its document's title and headings."""
+        view = self.asked.view
+        return [view.cited_tokens(one.chunk.chunk_id, one.sentence.start, one.sentence.end) for one in self.candidates]
+
+    @cached_property
+    def _fixed(self) -> npt.NDArray[np.float64]:
+        """The features that are the same for the question and its parts, in the order of ``FIXED``."""
+        asked = self.asked
+        roles = wanted_roles(asked.text) if asked.features.intent == "relational" else ()
+        n_terms = max(1, len(asked.hard_terms))
+        missing = {chunk_id: len(missing_terms(asked, chunk)) / n_terms for chunk_id, chunk in self._chunks.items()}
+        rows = [
+            (
+                role_of(one.text) in roles,
+                named_share(asked, one, words),
+                self._is_record(one),
+                missing[one.chunk.chunk_id],
+                self._houseless(one),
+            )
+            for one, words in zip(self.candidates, self._headed_words, strict=True)
+        ]
+        return np.array(rows, np.float64).reshape(len(rows), len(FIXED))
 
     @cached_property
     def _houses_of(self) -> dict[str, tuple[str, ...]]:
@@ -263,23 +286,25 @@ class Ranker:
 
     def scored(self) -> list[Scored]:
         """All fitting evidence sentences with their relevance, in evidence order."""
-        if not self._pairs:
+        if not self.candidates:
             return []
-        whole = self._relevances(self.asked.vector, self.asked.weights, self.asked.figure, COS, PLACE)
-        parts = [self._part(part) for part in self.asked.parts]
-        cosines = self._cosines(self.asked.vector)
+        asked = self.asked
+        cosines = self._cosines(asked.vector)
+        features = self.features(asked.vector, asked.weights, asked.figure)
+        whole = (features @ self._weights).tolist()
+        parts = [self._part(part) for part in asked.parts]
         return [
             Scored(
                 candidate,
-                place,
                 float(cosines[i]),
                 whole[i],
                 self._said(candidate),
+                tuple(features[i].tolist()),
                 i,
                 tuple(values[i] for values in parts),
                 self._is_record(candidate),
             )
-            for i, (place, candidate) in enumerate(self._pairs)
+            for i, candidate in enumerate(self.candidates)
         ]
 
     def _is_record(self, candidate: Candidate) -> bool:
@@ -297,63 +322,29 @@ class Ranker:
         return spoken_registration(text) + (f" — 등록 유효기간이 지났습니다({over.isoformat()})" if over else "")
 
     def _part(self, part: PlannedQuery) -> list[float]:
-        weights = {token: self.asked.weights.get(token, 1.0) for token in part.tokens}
-        return self._relevances(part.vector, weights, figure_asked(part.text), PART_COS, PART_PLACE)
-
-    def _relevances(
-        self,
-        vector: FloatVector | None,
-        weights: Mapping[str, float],
-        figure: re.Pattern[str] | None,
-        cos: float,
-        place_weight: float,
-    ) -> list[float]:
-        contexts = {chunk_id: share(weights, tokens) for chunk_id, tokens in self._passages.items()}
-        cosines = self._cosines(vector)
-        found: list[float] = []
-        said = [
-            cos * (float(cosines[i]) - COSINE_ZERO) / COSINE_SCALE + LEX * share(weights, candidate.sentence.tokens)
-            for i, (_, candidate) in enumerate(self._pairs)
-        ]
-        for i, (place, candidate) in enumerate(self._pairs):
-            chunk_id = candidate.chunk.chunk_id
-            found.append(
-                said[i]
-                + NEAR * self._beside(i, said)
-                + CTX * contexts[chunk_id]
-                + place_weight / (1 + place)
-                + self._matches[i]
-                + FIGURE * (figure is not None and bool(figure.search(candidate.text)))
-            )
+        words = {token: self.asked.weights.get(token, 1.0) for token in part.tokens}
+        found: list[float] = (self.features(part.vector, words, figure_asked(part.text)) @ self._weights).tolist()
         return found
 
-    def _beside(self, index: int, said: Sequence[float]) -> float:
-        """What the better neighbour in the same passage says: a figure or remedy often follows the sentence on its case."""
-        chunk = self._pairs[index][1].chunk
-        return max(
-            (said[i] for i in (index - 1, index + 1) if 0 <= i < len(said) and self._pairs[i][1].chunk is chunk),
-            default=0.0,
-        )
-
-    def _match(self, candidate: Candidate) -> float:
-        """What slots add to a sentence's relevance, or take off it."""
-        asked, text = self.asked, candidate.text
-        other = any(self._another(candidate, types) for types in (tuple(PESTS), (STAGE,)))
-        monthly = any(first != last for first, last in asked.periods)
-        return (
-            -OTHER * other
-            - HOUSE * self._houseless(candidate)
-            + MONTH * (monthly and month_row(candidate.chunk, text, asked.text, self._columns))
-            + REGISTRATION * (asked.registration and candidate.chunk.kind == REGISTERED and is_registration(text))
-            + PRODUCT * (asked.registration and any(word in text.lower() for word in asked.products))
-        )
-
-    def _another(self, candidate: Candidate, types: tuple[str, ...]) -> bool:
-        """Whether a sentence names things of some types, none of them asked for, though the question names one."""
-        asked = self.asked
-        wanted = set(asked.stages) if types == (STAGE,) else set(asked.named(*types))
-        named = self._names(candidate, *types)
-        return bool(wanted and named and not named & wanted)
+    def features(
+        self, vector: FloatVector | None, words: Mapping[str, float], figure: re.Pattern[str] | None
+    ) -> npt.NDArray[np.float64]:
+        """What the relevance of each candidate is made of, shape (candidates, ``FEATURES``)."""
+        cosines = self._cosines(vector)
+        passages = self._passage_cosines(vector, cosines)
+        contexts = {chunk_id: share(words, tokens) for chunk_id, tokens in self._passages.items()}
+        rows = [
+            (
+                cosine,
+                passages[one.chunk.chunk_id],
+                share(words, headed),
+                contexts[one.chunk.chunk_id],
+                figure is not None and bool(figure.search(one.text)),
+                figure is not None and not _DIGIT.search(one.text),
+            )
+            for one, cosine, headed in zip(self.candidates, cosines.tolist(), self._headed_words, strict=True)
+        ]
+        return np.hstack([np.array(rows, np.float64).reshape(len(rows), len(VARYING)), self._fixed])
 
     def _houseless(self, candidate: Candidate) -> bool:
         """Whether the question names houses and neither the sentence nor its document is of one of them alone."""
@@ -364,14 +355,42 @@ class Ranker:
 
     def _cosines(self, vector: FloatVector | None) -> npt.NDArray[np.float32]:
         if vector is None:
-            return np.full(len(self._pairs), COSINE_ZERO, np.float32)
-        cosines: npt.NDArray[np.float32] = np.stack([candidate.vector for _, candidate in self._pairs]) @ vector
+            return np.zeros(len(self.candidates), np.float32)
+        cosines: npt.NDArray[np.float32] = np.stack([candidate.vector for candidate in self.candidates]) @ vector
         return cosines
 
+    def _passage_cosines(self, vector: FloatVector | None, cosines: npt.NDArray[np.float32]) -> dict[str, float]:
+        """Cosine of a question with each passage; of a passage outside the index that of its best sentence."""
+        found: dict[str, float] = {}
+        for chunk_id in self._chunks:
+            place = self.asked.view.place(chunk_id)
+            if vector is not None and place is not None:
+                level, row = place
+                found[chunk_id] = float(level.vector(row) @ vector)
+            else:
+                found[chunk_id] = max(
+                    float(cosine)
+                    for one, cosine in zip(self.candidates, cosines, strict=True)
+                    if one.chunk.chunk_id == chunk_id
+                )
+        return found
 
-def rank_sentences(asked: Asked, items: Sequence[Evidence]) -> list[Scored]:
+
+def rank_sentences(asked: Asked, items: Sequence[Evidence], weights: SentenceWeights) -> list[Scored]:
     """All evidence sentences that can answer, with their relevance, in evidence order."""
-    return Ranker(asked, items).scored()
+    return Ranker(asked, items, weights).scored()
+
+
+def named_share(asked: Asked, candidate: Candidate, words: Collection[str]) -> float:
+    """Share of the question's lexicon terms that a sentence with its headings names, by its BM25 ``words`` or as it is
+    written (a term of two words is none of them); ``NO_TERMS`` where the question has none.
+    """
+    terms = asked.features.entities
+    if not terms:
+        return NO_TERMS
+    chunk, present = candidate.chunk, {word.lower() for word in words}
+    written = re.sub(r"\s", "", f"{chunk.title}{chunk.section}{candidate.text}").lower()
+    return sum(t.lower() in present or re.sub(r"\s", "", t).lower() in written for t in terms) / len(terms)
 
 
 def lead_of(candidate: Candidate, *, crops: bool = False, brief: bool = False) -> str:

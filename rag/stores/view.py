@@ -88,6 +88,23 @@ class LevelView:
             return np.zeros(0, np.float32)
         return np.concatenate([matrix @ vector for matrix in self.matrices])
 
+    def vector(self, row: int) -> FloatVector:
+        """Unit vector of a row.
+
+        Raises:
+            IndexError: no such row.
+        """
+        if not 0 <= row < len(self.chunk_ids):
+            raise IndexError(row)
+        for matrix in self.matrices[:-1]:
+            if row < len(matrix):
+                break
+            row -= len(matrix)
+        else:
+            matrix = self.matrices[-1]
+        found: FloatVector = matrix[row]
+        return found
+
     def warm(self) -> None:
         """Make graph and BM25 index now."""
         _ = self.bm25, self.graph

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.answering.calibration import RefusalModel, Relevance, Support, load_calibration
+from eval.ranking import SIGNS
+from rag.answering.calibration import RefusalModel, Relevance, SentenceWeights, Support, load_calibration
 from rag.errors import ProfileError
 from rag.settings import ROOT
 
 FEATURES = [field.name for field in fields(Support)]
 PARTS = [field.name for field in fields(RefusalModel)]
+SENTENCES = [field.name for field in fields(SentenceWeights)]
 NUMBERS = st.lists(st.floats(-5, 5), min_size=len(FEATURES), max_size=len(FEATURES))
 
 
@@ -30,7 +32,22 @@ def support(**values: float) -> Support:
 
 
 def levels() -> dict[str, Any]:
-    return {"citation_threshold": 0.87, "refusal": {name: 0.25 for name in PARTS}}
+    return {
+        "citation_threshold": 0.87,
+        "citation_coverage": 0.6,
+        "sentences": {name: n / 2 for n, name in enumerate(SENTENCES)},
+        "refusal": {"documents": {name: 0.25 for name in PARTS}, "records": {name: 0.75 for name in PARTS}},
+    }
+
+
+def without(*path: str) -> dict[str, Any]:
+    """The levels but for one."""
+    found = levels()
+    inner = found
+    for key in path[:-1]:
+        inner = inner[key]
+    del inner[path[-1]]
+    return found
 
 
 def file_with(folder: Path, content: object) -> Path:
@@ -65,8 +82,10 @@ def test_every_feature_has_a_weight() -> None:
 
 def test_a_file_is_read(tmp_path: Path) -> None:
     found = load_calibration(file_with(tmp_path, {"encoders": {"e": levels()}}), "e")
-    assert (found.encoder, found.citation_threshold) == ("e", 0.87)
+    assert (found.encoder, found.citation_threshold, found.citation_coverage) == ("e", 0.87, 0.6)
     assert found.refusal == RefusalModel(**dict.fromkeys(PARTS, 0.25))
+    assert found.record_refusal == RefusalModel(**dict.fromkeys(PARTS, 0.75))
+    assert found.sentences == SentenceWeights(**{name: n / 2 for n, name in enumerate(SENTENCES)})
     assert found.relevance is None
     fitted = levels() | {"relevance": {"high": 0.9, "usual": 0.8, "tuned_on": "a set"}}
     found = load_calibration(file_with(tmp_path, {"encoders": {"e": fitted}}), "e")
@@ -78,7 +97,12 @@ def test_the_shipped_file_serves_the_shipped_encoder() -> None:
     for encoder in json.loads(path.read_text(encoding="utf-8"))["encoders"]:
         found = load_calibration(path, encoder)
         assert 0 < found.citation_threshold < 1
+        assert 0 < found.citation_coverage < 1
         assert 0 < found.refusal.threshold < 1
+        assert 0 < found.record_refusal.threshold < 1
+        for name, weight in asdict(found.sentences).items():
+            assert weight * SIGNS[name] >= 0, name
+        assert min(found.sentences.similarity, found.sentences.passage, found.sentences.record) > 0
 
 
 def test_another_encoder_is_refused(tmp_path: Path) -> None:
@@ -98,9 +122,17 @@ def test_another_encoder_is_refused(tmp_path: Path) -> None:
         {"encoders": {"e": None}},
         {"encoders": {"e": {"citation_threshold": 0.9}}},
         {"encoders": {"e": levels() | {"citation_threshold": "high"}}},
-        {"encoders": {"e": levels() | {"refusal": {"bias": 0}}}},
+        {"encoders": {"e": without("citation_coverage")}},
+        {"encoders": {"e": without("sentences")}},
+        *({"encoders": {"e": without("sentences", name)}} for name in SENTENCES),
+        {"encoders": {"e": levels() | {"sentences": levels()["sentences"] | {"house": None}}}},
+        {"encoders": {"e": levels() | {"sentences": [1.0] * len(SENTENCES)}}},
+        {"encoders": {"e": levels() | {"refusal": levels()["refusal"]["documents"]}}},
+        {"encoders": {"e": without("refusal", "records")}},
+        {"encoders": {"e": without("refusal", "documents", "said")}},
+        {"encoders": {"e": without("refusal", "records", "threshold")}},
         {"encoders": {"e": levels() | {"relevance": {"high": 0.9}}}},
-        {"encoders": {"e": levels() | {"refusal": levels()["refusal"] | {"threshold": None}}}},
+        {"encoders": {"e": levels() | {"refusal": levels()["refusal"] | {"records": {n: None for n in PARTS}}}}},
     ],
 )
 def test_a_corrupt_file_is_named(tmp_path: Path, content: object) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eval.calibrate import STRICT, Encoded, fit_threshold, measure, write
+from eval.calibrate import KEPT, STRICT, Encoded, fit_coverage, fit_threshold, measure, write
 from eval.citation_pairs import OUTCOMES, PARAPHRASES, Pair, load_pairs
 from rag.errors import ProfileError
 from rag.schema import FloatVector
@@ -49,6 +49,16 @@ def test_the_threshold_maximises_f05_at_the_wanted_precision() -> None:
         fit_threshold(cosines, [False] * 5, supported)
 
 
+def test_the_coverage_keeps_the_wanted_share_of_what_passes() -> None:
+    shares = [i / 100 for i in range(1, 101)]
+    coverage = fit_coverage(shares)
+    assert coverage == 0.03
+    assert sum(share >= coverage for share in shares) / len(shares) >= KEPT
+    assert fit_coverage([1.0, 0.667]) == 0.66
+    with pytest.raises(ValueError, match="no supported pair"):
+        fit_coverage([])
+
+
 def unit(cosine: float) -> FloatVector:
     return np.array([cosine, np.sqrt(1 - cosine**2)], np.float32)
 
@@ -67,11 +77,12 @@ def test_measure_counts_by_kind() -> None:
         encoded("EC 2.4로 둡니다.", "EC 2.4로 둔다.", "", cosine=0.5),
         encoded("EC 3.5로 둔다.", "EC 2.5로 둔다.", "number"),
         encoded("물을 준다.", "물을 준다.", "unrelated"),  # a pair that every check accepts
+        encoded("잎이 노랗게 마른다.", "물을 준다.", "unrelated"),
     ]
-    report = measure(rows, 0.9)
-    assert (report["precision"], report["recall"], report["near_miss_accepted"]) == (0.5, 0.5, 0.5)
+    report = measure(rows, 0.9, 0.6)
+    assert (report["precision"], report["recall"], report["near_miss_accepted"]) == (0.5, 0.5, 0.3333)
     assert report["number_or_negation_accepted"] == 0
-    assert report["by_kind"] == {"number": {"n": 1, "accepted": 0}, "unrelated": {"n": 1, "accepted": 1}}
+    assert report["by_kind"] == {"number": {"n": 1, "accepted": 0}, "unrelated": {"n": 2, "accepted": 1}}
     assert report["contradictions_named"] == 1
 
 
@@ -79,14 +90,15 @@ def test_write_changes_the_citation_keys_of_one_encoder_only(tmp_path: Path) -> 
     path = tmp_path / "answering.v1.json"
     old = {"citation_threshold": 0.5, "refusal": {"bias": 1.0}}
     path.write_text(json.dumps({"version": "1", "encoders": {"e": old, "f": old}}))
-    test = measure([encoded("EC 2.5로 둡니다.", "EC 2.5로 둔다.", ""), encoded("EC 3.5", "EC 2.5", "number")], 0.9)
-    write(path, {"encoder": "e", "threshold": 0.9, "test": test})
+    test = measure([encoded("EC 2.5로 둡니다.", "EC 2.5로 둔다.", ""), encoded("EC 3.5", "EC 2.5", "number")], 0.9, 0.6)
+    write(path, {"encoder": "e", "threshold": 0.9, "coverage": 0.6, "test": test})
     found = json.loads(path.read_text())["encoders"]
     assert found["f"] == old
-    assert (found["e"]["citation_threshold"], found["e"]["refusal"]) == (0.9, old["refusal"])
+    assert (found["e"]["citation_threshold"], found["e"]["citation_coverage"]) == (0.9, 0.6)
+    assert found["e"]["refusal"] == old["refusal"]
     assert found["e"]["citation"]["precision"] == 1.0
     with pytest.raises(ProfileError, match="'g'"):
-        write(path, {"encoder": "g", "threshold": 0.9, "test": test})
+        write(path, {"encoder": "g", "threshold": 0.9, "coverage": 0.6, "test": test})
 
 
 def test_the_shipped_figures_are_those_of_a_check_that_holds() -> None:
@@ -100,4 +112,7 @@ def test_the_shipped_figures_are_those_of_a_check_that_holds() -> None:
 def test_a_changed_figure_is_a_near_miss_everywhere(pairs: list[Pair]) -> None:
     """The check accepts no claim of the fit half whose figure was changed, however near its vector."""
     changed = [pair for pair in pairs if pair.kind == "number" and pair.split == "fit"][:40]
-    assert {Encoded(replace(p), unit(1.0), unit(1.0)).outcome(0.9) for p in changed} <= {"contradicted", "unsupported"}
+    assert {Encoded(replace(p), unit(1.0), unit(1.0)).outcome(0.9, 0.0) for p in changed} <= {
+        "contradicted",
+        "unsupported",
+    }

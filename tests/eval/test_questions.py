@@ -17,12 +17,13 @@ from eval.questions import (
     assign_splits,
     build_set,
     load_questions,
+    tune_questions,
 )
 from eval.scoring import contains_expected, normalise
 from ingest.sample.build import CorpusManifest, build_corpus
 from ingest.sample.farms import FARM_IDS, farm_events
 
-SOURCES = tuple(f"source/{name}.jsonl" for name in ("knowledge", "logs", "calibration", "development"))
+SOURCES = tuple(f"source/{name}.jsonl" for name in ("knowledge", "logs", "calibration", "development", "fitting"))
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +108,22 @@ def test_the_committed_set_is_what_the_sources_build(
     for name in ("farm.jsonl", "farm_tune.jsonl"):
         assert (tmp_path / name).read_bytes() == (SETS_DIR / name).read_bytes()
     assert all(question.split == "tune" for question in load_questions(SETS_DIR / "farm_tune.jsonl"))
+
+
+def test_fitting_takes_every_tune_question_and_no_test_question(
+    tmp_path: Path, questions: tuple[Question, ...]
+) -> None:
+    fitted = tune_questions()
+    assert {q.split for q in fitted} == {"tune"}
+    own = load_questions(SETS_DIR / "farm_tune.jsonl")
+    assert [q.id for q in fitted] == [q.id for q in (*questions, *own) if q.split == "tune"]
+    written = [json.loads(line)["id"] for line in (SETS_DIR / "source/fitting.jsonl").read_text("utf-8").splitlines()]
+    assert set(written) <= {q.id for q in fitted}
+    texts = {q.question for q in questions if q.split == "test"}
+    assert not texts & {q.question for q in fitted}
+    _write(tmp_path / "farm.jsonl", _row(id="A", split="tune"), _row(id="B", split="test"))
+    _write(tmp_path / "farm_tune.jsonl", _row(id="C", split="tune"))
+    assert [q.id for q in tune_questions(tmp_path)] == ["A", "C"]
 
 
 def test_every_gold_document_exists_and_is_visible_to_the_asker(

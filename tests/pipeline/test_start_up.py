@@ -92,7 +92,7 @@ class TestCalibration:
     def test_missing_number(self, small_store: Path, profiles: Path) -> None:
         path = profiles / "answering.v1.json"
         levels = json.loads(path.read_text(encoding="utf-8"))
-        next(iter(levels["encoders"].values()))["refusal"].pop("threshold")
+        next(iter(levels["encoders"].values()))["refusal"]["records"].pop("threshold")
         path.write_text(json.dumps(levels), encoding="utf-8")
         with pytest.raises(ProfileError, match="threshold"):
             build_pipeline(settings_for(small_store, profiles=profiles / "profiles.v1.json"))

@@ -34,10 +34,10 @@ def document(name: str, content_hash: str = "h1", *, scope_id: str = "public") -
     )
 
 
-def write(record: ScopeRecord, row: DocumentRow, *texts: str) -> None:
+def write(record: ScopeRecord, row: DocumentRow, *texts: str, vector: tuple[float, float] = (1, 0)) -> None:
     """A document of one chunk a text, each with one sentence, a mention of its first word, and one relation."""
     record.keep_original(row.original, b"abc")
-    vector = np.array([1, 0], np.float16)
+    unit = np.array(vector, np.float16)
     ids = [f"{row.doc_id}#{number}" for number in range(len(texts))]
     record.write_document(
         row,
@@ -52,12 +52,12 @@ def write(record: ScopeRecord, row: DocumentRow, *texts: str) -> None:
                 text=text,
                 n_tokens=1,
                 tokens=tuple(text.split()),
-                vector=vector,
+                vector=unit,
             )
             for number, (chunk_id, text) in enumerate(zip(ids, texts))
         ],
         [
-            SentenceRow(chunk_id=i, ordinal=0, start=0, end=len(text), tokens=tuple(text.split()), vector=vector)
+            SentenceRow(chunk_id=i, ordinal=0, start=0, end=len(text), tokens=tuple(text.split()), vector=unit)
             for i, text in zip(ids, texts)
         ],
         [

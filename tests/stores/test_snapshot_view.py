@@ -75,6 +75,26 @@ def test_a_farm_sees_public_and_its_own(view: View, tmp_path: Path) -> None:
     assert level.similarities(np.array([1, 0], np.float32)).tolist() == [1.0] * 5
 
 
+def test_a_row_s_vector_is_found_across_the_segments(tmp_path: Path) -> None:
+    """Rows of public, then of the farm: each has its own vector, and there is none beyond the last."""
+    public, farm = ScopeRecord(tmp_path, "public"), ScopeRecord(tmp_path, FARM)
+    angles = {"public": (0.1, 0.2), FARM: (0.3, 0.4, 0.5)}
+    for record, above in ((public, None), (farm, public)):
+        with record.writer():
+            for number, angle in enumerate(angles[record.scope_id]):
+                row = replace(document(f"{number}.md", f"h{angle}", scope_id=record.scope_id))
+                write(record, row, "딸기 ec", vector=(np.cos(angle), np.sin(angle)))
+            refresh(record, above, DIM)
+    level = Views(tmp_path, {}).get(HAETSAL).levels["G2"]
+    assert [len(matrix) for matrix in level.matrices] == [2, 3]
+    expected = [np.array([np.cos(a), np.sin(a)]) for a in (*angles["public"], *angles[FARM])]
+    for row, vector in enumerate(expected):
+        assert level.vector(row) == pytest.approx(vector, abs=1e-3)
+        assert level.similarities(level.vector(row))[row] == pytest.approx(1.0)
+    with pytest.raises(IndexError):
+        level.vector(5)
+
+
 def test_word_statistics_are_those_of_the_join(view: View) -> None:
     # 딸기 in 2 of 5 chunks, 회의 in 1
     assert view.idf["딸기"] == pytest.approx(math.log(1 + (5 - 2 + 0.5) / 2.5))

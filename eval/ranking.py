@@ -1,0 +1,174 @@
+"""Fit what makes a sentence answer a question: ``python -m eval ranking [--write] [--json FILE]``.
+
+Every fitting question with an answer on file is asked; its candidates are the evidence sentences of the passages found
+(``rag.answering.sentences.Ranker``), and a candidate of a gold document that holds an expected fact answers. The weights
+minimise the listwise loss −log(Σ_{answering} e^{rel} / Σ e^{rel}) (Cao et al. 2007, with several right ones) plus an L2
+penalty on standardised features; each is bound to the sign that its feature has by meaning. Questions are encoded with
+adapters that were fitted without them (``eval.adapter``).
+
+From the same candidates come the levels that the screens speak of (``calibration.Relevance``): the median and the 5 %
+quantile of the cosines of answering sentences.
+
+Figures are of FOLDS folds, each fitted on the others: share of questions all of whose expected facts stand in the first 1,
+2, 3 and 6 sentences, and in any (``reach``).
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize
+
+from eval.adapter import FOLDS, asked_held_out, fold_of
+from eval.compare import save_report
+from eval.levels import put_levels
+from eval.questions import Question, tune_questions
+from eval.scoring import contains_expected
+from rag.answering.calibration import SentenceWeights, load_calibration
+from rag.answering.sentences import FEATURES, Ranker, Scored
+from rag.assembly import build_pipeline, levels_file
+from rag.pipeline import Pipeline
+from rag.schema import Query, Scope
+from rag.settings import load_settings
+from rag.tracing import Recorder
+from rag.weighting import ADAPTIVE
+
+TUNED_ON = "farm.jsonl (tune) + farm_tune.jsonl"
+PENALTY = 2.0
+DEPTHS = (1, 2, 3, 6)
+SIGNS: Mapping[str, int] = {name: -1 if name in ("no_figure", "missing", "house") else 1 for name in FEATURES}
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The candidates of a question: features, shape (n, features), and which fact each states, shape (n, facts)."""
+
+    question_id: str
+    features: Array
+    states: npt.NDArray[np.bool_]
+
+    @property
+    def answers(self) -> npt.NDArray[np.bool_]:
+        """Which candidates state a fact."""
+        found: npt.NDArray[np.bool_] = np.any(self.states, axis=1)
+        return found
+
+
+def candidates_of(pipeline: Pipeline, question: Question, weights: SentenceWeights) -> Candidates:
+    """What the answerer would choose from."""
+    query = Query(text=question.question, scope=Scope(farm_id=question.farm), asked_at=question.asked_at)
+    recorder = Recorder()
+    understood = pipeline.understand(query, recorder)
+    results = pipeline.retriever.run(understood.plan, recorder)
+    retrieved = pipeline.retriever.fuse_results(pipeline.planned(understood, ADAPTIVE), results, recorder)
+    asked = understood.asked
+    ranker = Ranker(asked, retrieved.evidence.items[: understood.plan.top_k], weights)
+    gold = {document for group in question.gold for document in group}
+    states = [[_states(one, gold, fact, asked.record) for fact in question.expect] for one in ranker.scored()]
+    features = ranker.features(asked.vector, asked.weights, asked.figure) if states else np.empty((0, len(FEATURES)))
+    return Candidates(question.id, features, np.array(states, bool).reshape(len(states), len(question.expect)))
+
+
+def _states(scored: Scored, gold: set[str], fact: Sequence[str], record: bool) -> bool:
+    chunk = scored.chunk
+    said = f"{chunk.title} {chunk.date} {scored.text}" if record else scored.text
+    return chunk.doc_id in gold and contains_expected(said, [fact])
+
+
+def fit(asked: Sequence[Candidates], penalty: float = PENALTY) -> Array:
+    """Weights of raw features, in the order of ``FEATURES``."""
+    rows = [one for one in asked if one.answers.any()]
+    x, right = np.concatenate([one.features for one in rows]), np.concatenate([one.answers for one in rows])
+    starts = np.cumsum([0, *(len(one.features) for one in rows[:-1])])
+    sizes = [len(one.features) for one in rows]
+    spread = x.std(axis=0) + 1e-9
+    z = x / spread
+
+    def loss(w: Array) -> tuple[float, Array]:
+        scores = z @ w
+        weights = np.exp(scores - np.repeat(np.maximum.reduceat(scores, starts), sizes))
+        total, good = np.add.reduceat(weights, starts), np.add.reduceat(weights * right, starts)
+        pull = weights / np.repeat(total, sizes) - weights * right / np.repeat(good, sizes)
+        return float(np.log(total / good).sum() + penalty * w @ w / 2), z.T @ pull + penalty * w
+
+    bounds = [(0, None) if SIGNS[name] > 0 else (None, 0) for name in FEATURES]
+    found = minimize(loss, np.zeros(len(FEATURES)), jac=True, method="L-BFGS-B", bounds=bounds)
+    weights: Array = found.x / spread
+    return weights
+
+
+def covered(one: Candidates, weights: Array, depth: int) -> bool:
+    """Whether the first ``depth`` candidates state every fact."""
+    order = np.argsort(-(one.features @ weights), kind="stable")[:depth]
+    return bool(one.states[order].any(axis=0).all()) if len(order) else False
+
+
+def cross_validated(asked: Sequence[Candidates]) -> dict[str, Any]:
+    """Figures of weights fitted without the fold that is measured."""
+    held = [fit([one for one in asked if fold_of(one.question_id) != fold]) for fold in range(FOLDS)]
+    report: dict[str, Any] = {"n_questions": len(asked)}
+    for depth in DEPTHS:
+        found = [covered(one, held[fold_of(one.question_id)], depth) for one in asked]
+        report[f"first_{depth}"] = round(float(np.mean(found)), 4)
+    report["reach"] = round(float(np.mean([bool(one.states.any(axis=0).all()) for one in asked])), 4)
+    return report
+
+
+def relevance_levels(asked: Sequence[Candidates]) -> dict[str, Any]:
+    """Cosines from which a sentence is called highly or usually relevant, and the share of other candidates above them."""
+    cosines = np.concatenate([one.features[:, FEATURES.index("similarity")] for one in asked])
+    right = np.concatenate([one.answers for one in asked])
+    usual, high = (round(float(level), 3) for level in np.quantile(cosines[right], (0.05, 0.5)))
+    others = cosines[~right]
+    return {
+        "tuned_on": TUNED_ON,
+        "high": high,
+        "usual": usual,
+        "n_sentences": int(right.sum()),
+        "others_high": round(float((others >= high).mean()), 3),
+        "others_usual": round(float((others >= usual).mean()), 3),
+    }
+
+
+def add_command(commands: Any) -> None:
+    """Add ``ranking``."""
+    ranking = commands.add_parser("ranking", help="답변 문장을 고르는 무게를 조정용 질문에 맞추고 잽니다")
+    ranking.add_argument("--store", type=Path)
+    ranking.add_argument("--write", action="store_true", help="profiles/answering.v1.json 에 씁니다")
+    ranking.add_argument("--json", type=Path, metavar="FILE")
+    ranking.set_defaults(run=_ranking)
+
+
+def _ranking(args: argparse.Namespace) -> None:
+    settings = load_settings(store=args.store)
+    pipeline = build_pipeline(settings, extractive=True)
+    in_force = load_calibration(levels_file(settings), pipeline.embedder.model_name).sentences
+    questions = [question for question in tune_questions() if question.answerable]
+    asked = [
+        found
+        for _, found in asked_held_out(
+            pipeline.embedder, questions, settings, lambda question: candidates_of(pipeline, question, in_force)
+        )
+    ]
+    weights = dict(zip(FEATURES, (round(float(w), 4) for w in fit(asked)), strict=True))
+    encoder = pipeline.embedder.model_name
+    report: dict[str, Any] = {
+        "encoder": encoder,
+        "sentences": weights,
+        **cross_validated(asked),
+        "relevance": relevance_levels(asked),
+    }
+    print("  ".join(f"{key} {value:.3f}" for key, value in report.items() if isinstance(value, float)))
+    print("  ".join(f"{name} {weight:g}" for name, weight in weights.items()))
+    if args.write:
+        put_levels(levels_file(settings), encoder, {"sentences": weights, "relevance": report["relevance"]})
+    if args.json:
+        save_report(args.json, report)
