@@ -63,6 +63,9 @@ _PRODUCT = re.compile(r"수화제|유제|액제|입제|분제|수용제|훈연�
 _REGISTRATION = re.compile(
     r"등록|농약|약제|무슨\s?약|어떤\s?약|약\s?(?:이름|뭐|뭘|추천|있|좀|중)|칠\s?수\s?있는|[가-힣]약(?:\s|[?.!]?$)|(?<![가-힣])약[은이을]?\s*(?:[?.!]*$|알려|추천|몇|찾)|올라\s?있는"
 )
+_IN_PRODUCTS_PLACE = re.compile(
+    r"(?P<word>[가-힣A-Za-z]{2,})\s+(?:[가-힣]*(?:수화제|유제|액제|입제|수용제|유탁제|캡슐제|미탁제)\s*\S*\s+)?(?:몇\s?배|희석|몇\s?(?:번|회)|(?:수확\s)?며칠\s?전)"
+)
 _USE_ASKED = re.compile(r"몇|얼마|며칠|언제|배수|희석|횟수|어떻게|괜찮|되[나는냐]|쓰|치|뿌리|타")
 _names_of: WeakKeyDictionary[View, tuple[str, ...]] = WeakKeyDictionary()
 
@@ -186,12 +189,27 @@ class Asked:
         return tuple(name for name in found if not any(name != other and name in other for other in found))
 
     @cached_property
+    def unregistered(self) -> str:
+        """A word in a product's place ("… 포룸만 몇 배로 타요?") that no document holds; "" without one."""
+        if self.record or self.products or not self.named(*PESTS):
+            return ""
+        known = self.view.idf.keys() | self.lexicon.canonical.keys()
+        unknown = [w for w in self.features.keywords if w.lower() not in known and not re.search(r"다$|약|^얼마", w)]
+        for match in _IN_PRODUCTS_PLACE.finditer(self.text):
+            named = [word for word in unknown if match["word"].startswith(word)]
+            if named:
+                return max(named, key=len)
+        return ""
+
+    @cached_property
     def dose(self) -> bool:
         """Whether the question asks for a pesticide's dose, pre-harvest interval or number of sprays."""
         if self.record or not _DOSE.search(self.text):
             return False
         return bool(
-            _PRODUCT.search(self.text) or _PESTICIDE.search(self.text) or (self.named(*PESTS) and self.products)
+            _PRODUCT.search(self.text)
+            or _PESTICIDE.search(self.text)
+            or (self.named(*PESTS) and (self.products or self.unregistered))
         )
 
 

@@ -197,7 +197,7 @@ def cited_by(
     coverage: float,
 ) -> tuple[CitedSentence, ...]:
     """A draft's sentences, each checked against the evidence sentences of the passages."""
-    candidates = [candidate for _, candidate in candidates_of(view, items)]
+    candidates = candidates_of(view, [item.chunk for item in items])
     vectors = embedder.encode_passages(texts)
     return tuple(cite(*pair, candidates, threshold, coverage) for pair in zip(texts, vectors, strict=True))
 

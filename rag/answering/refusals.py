@@ -96,13 +96,15 @@ def lacks_registration(asked: Asked, chosen: Sequence[Scored]) -> bool:
     """
     if not (asked.dose or asked.registration):
         return False
-    if not asked.crops and _OTHER_CROP.search(asked.text):
+    if (not asked.crops and _OTHER_CROP.search(asked.text)) or asked.unregistered:
         return True
     return not any(registers(asked, s) for s in chosen)
 
 
 def registration_note(asked: Asked) -> str:
     """What a refusal for want of a registration says: the crop is missing in the question, or no registration fits."""
+    if asked.unregistered:
+        return f"‘{asked.unregistered}’(이)라는 등록 약제를 찾지 못했습니다. {NO_REGISTRATION}"
     return NO_REGISTRATION if asked.crops or _OTHER_CROP.search(asked.text) or asked.products else NO_CROP
 
 

@@ -111,10 +111,9 @@ class Scored:
         return self.candidate.chunk
 
 
-def passages_of(asked: Asked, items: Sequence[Evidence]) -> list[tuple[int, ChunkRecord]]:
-    """(place, passage): those handed over, then the others of the first document and of monthly tables among them.
-
-    For a pesticide question also the registration sheets of the asked crop and pest, as near as the first passage.
+def passages_of(asked: Asked, items: Sequence[Evidence]) -> list[ChunkRecord]:
+    """The passages handed over, the others of the first document and of monthly tables among them, and for a pesticide
+    question the registration sheets of the asked crop and pest; by document, the best placed first.
     """
     found = {item.chunk.chunk_id: (place, item.chunk) for place, item in enumerate(items)}
     whole: dict[str, int] = {}
@@ -132,7 +131,8 @@ def passages_of(asked: Asked, items: Sequence[Evidence]) -> list[tuple[int, Chun
     first: dict[str, int] = {}
     for place, chunk in found.values():
         first[chunk.doc_id] = min(place, first.get(chunk.doc_id, place))
-    return sorted(found.values(), key=lambda pair: (first[pair[1].doc_id], pair[1].doc_id, pair[1].ordinal))
+    chunks = [chunk for _, chunk in found.values()]
+    return sorted(chunks, key=lambda chunk: (first[chunk.doc_id], chunk.doc_id, chunk.ordinal))
 
 
 def _sheets(asked: Asked) -> Iterator[str]:
@@ -162,17 +162,13 @@ def _tables(asked: Asked) -> Iterator[str]:
             yield document.doc_id
 
 
-def candidates_of(view: View, items: Sequence[Evidence]) -> list[tuple[int, Candidate]]:
-    """(place of the passage, sentence) of all evidence sentences that say more than what their document is."""
-    return _sentences(view, [(place, item.chunk) for place, item in enumerate(items)])
-
-
-def _sentences(view: View, chunks: Sequence[tuple[int, ChunkRecord]]) -> list[tuple[int, Candidate]]:
-    found: list[tuple[int, Candidate]] = []
-    for place, chunk in chunks:
+def candidates_of(view: View, chunks: Sequence[ChunkRecord]) -> list[Candidate]:
+    """All sentences of passages that say more than what their document is."""
+    found: list[Candidate] = []
+    for chunk in chunks:
         records, vectors = view.sentences(chunk.chunk_id)
-        found += [(place, Candidate(chunk, r, v)) for r, v in zip(records, vectors, strict=True)]
-    return [(place, candidate) for place, candidate in found if not is_label(candidate.text, candidate.chunk.title)]
+        found += [Candidate(chunk, r, v) for r, v in zip(records, vectors, strict=True)]
+    return [candidate for candidate in found if not is_label(candidate.text, candidate.chunk.title)]
 
 
 def is_label(sentence: str, title: str) -> bool:
@@ -190,13 +186,13 @@ class Ranker:
     def __init__(self, asked: Asked, items: Sequence[Evidence], weights: SentenceWeights) -> None:
         self.asked = asked
         self._weights = np.array(astuple(weights))
-        pairs = _sentences(asked.view, passages_of(asked, items))
+        found = candidates_of(asked.view, passages_of(asked, items))
         self._sprayed = asked.record and _SPRAYING_ASKED.search(asked.text) is not None
         # A month's or week's sum does not answer for a day of it.
         periods = asked.features.periods
         self._one_day = asked.record and bool(periods) and all(first == last for first, last in periods)
         self._pesticide = asked.registration or asked.dose or _PESTICIDE_ASKED.search(asked.text) is not None
-        self.candidates = tuple(one for _, one in pairs if self._fits(one))
+        self.candidates = tuple(one for one in found if self._fits(one))
         self._columns = (*asked.features.terms, *(column_words(asked.text) if asked.record else ()))
 
     @cached_property

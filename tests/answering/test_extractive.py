@@ -14,7 +14,14 @@ from rag.answering.asked import figure_asked, missing_terms
 from rag.answering.calibration import Calibration, RefusalModel
 from rag.answering.choice import NORMAL, Choice, Limits, aspects_of, choose, registers
 from rag.answering.extractive import ExtractiveAnswerer
-from rag.answering.refusals import NO_REGISTRATION, NOT_FOUND, ONLY_REGISTERED, lacks_registration, refusal
+from rag.answering.refusals import (
+    NO_REGISTRATION,
+    NOT_FOUND,
+    ONLY_REGISTERED,
+    lacks_registration,
+    refusal,
+    registration_note,
+)
 from rag.answering.roles import ACTION, CAUSE, role_of
 from rag.answering.rows import day_of, lacks_value, registered_names, spoken_registration, spoken_row
 from rag.answering.sentences import Scored, candidates_of, is_label, lead_of
@@ -344,6 +351,26 @@ def test_a_product_is_known_by_what_is_registered(view: View, question: str, pro
     assert asked.registration is bool(products or "약" in question)
 
 
+@pytest.mark.parametrize(
+    ("question", "unregistered"),
+    [
+        ("딸기 흰가루병에 포룸만 몇 배로 타요?", "포룸만"),
+        ("딸기 흰가루병에 슈퍼킬러 며칠 전까지 쳐요", "슈퍼킬러"),
+        ("딸기 흰가루병에 나라크 몇 배로 타요?", ""),
+        ("딸기 흰가루병 약 몇 배로 타요?", ""),
+        ("딸기 흰가루병에 등록약 몇 번까지 쳐요?", ""),
+        ("딸기에 슈퍼킬러 몇 마리 풀어요?", ""),
+    ],
+)
+def test_a_product_that_is_not_registered_is_refused_by_its_name(view: View, question: str, unregistered: str) -> None:
+    asked = ask(view, question)
+    assert asked.unregistered == unregistered
+    if unregistered:
+        found = choose(asked, ranked(asked, evidence(view, "등록_딸기", "병해충/흰가루병")))
+        assert lacks_registration(asked, found)
+        assert unregistered in registration_note(asked)
+
+
 def test_the_registration_of_a_named_product_is_answered(view: View) -> None:
     asked = ask(view, "딸기 응애에 골드러쉬 몇 배로 타요?")
     found = choose(asked, ranked(asked, evidence(view, "등록_딸기", "등록_딸기_응애")))
@@ -474,7 +501,7 @@ def test_labels(sentence: str, title: str, label: bool) -> None:
 def test_labels_are_no_candidates(view: View) -> None:
     (item,) = evidence(view, "흰가루병")
     assert "작성일: 2026-01-05" in item.chunk.text
-    found = [candidate.text for _, candidate in candidates_of(view, [item])]
+    found = [candidate.text for candidate in candidates_of(view, [item.chunk])]
     assert found == ["흰가루병은 건조하면 번진다.", "병든 잎을 따서 태운다."]
 
 
