@@ -64,9 +64,9 @@ _REGISTRATION = re.compile(
     r"등록|농약|약제|무슨\s?약|어떤\s?약|약\s?(?:이름|뭐|뭘|추천|있|좀|중)|칠\s?수\s?있는|[가-힣]약(?:\s|[?.!]?$)|(?<![가-힣])약[은이을]?\s*(?:[?.!]*$|알려|추천|몇|찾)|올라\s?있는"
 )
 _IN_PRODUCTS_PLACE = re.compile(
-    r"(?P<word>[가-힣A-Za-z]{2,})\s+(?:[가-힣]*(?:수화제|유제|액제|입제|수용제|유탁제|캡슐제|미탁제)\s*\S*\s+)?(?:몇\s?배|희석|몇\s?(?:번|회)|(?:수확\s)?며칠\s?전)"
+    r"(?P<word>[가-힣A-Za-z]{2,})\s+(?:[가-힣]*(?:수화제|유제|액제|입제|수용제|유탁제|캡슐제|미탁제)\s*\S*\s+)?(?:몇\s?배|희석|몇\s?(?:번|회)|(?:수확\s)?며칠\s?전|써도|쳐도|뿌려도|(?:쓸|칠|뿌릴)\s?수)"
 )
-_USE_ASKED = re.compile(r"몇|얼마|며칠|언제|배수|희석|횟수|어떻게|괜찮|되[나는냐]|쓰|치|뿌리|타")
+_PENALTY = re.compile(r"과태료|벌금|처벌|벌칙|위반|징역|과징금")
 _names_of: WeakKeyDictionary[View, tuple[str, ...]] = WeakKeyDictionary()
 
 
@@ -170,11 +170,11 @@ class Asked:
     @cached_property
     def registration(self) -> bool:
         """Whether the question asks which pesticides are registered or how one is used."""
-        if self.record:
+        if self.record or _PENALTY.search(self.text):
             return False
         if _REGISTRATION.search(self.text) or self.dose:
-            return bool(self.named(*PESTS) or self.products)
-        return bool(self.products and (self.crops or self.named(*PESTS)) and _USE_ASKED.search(self.text))
+            return bool(self.named(*PESTS) or self.products or self.unregistered)
+        return bool(self.products and (self.crops or self.named(*PESTS)))
 
     @cached_property
     def products(self) -> tuple[str, ...]:
@@ -204,12 +204,14 @@ class Asked:
     @cached_property
     def dose(self) -> bool:
         """Whether the question asks for a pesticide's dose, pre-harvest interval or number of sprays."""
-        if self.record or not _DOSE.search(self.text):
+        if self.record or _PENALTY.search(self.text):
+            return False
+        if self.unregistered:
+            return True
+        if not _DOSE.search(self.text):
             return False
         return bool(
-            _PRODUCT.search(self.text)
-            or _PESTICIDE.search(self.text)
-            or (self.named(*PESTS) and (self.products or self.unregistered))
+            _PRODUCT.search(self.text) or _PESTICIDE.search(self.text) or (self.named(*PESTS) and self.products)
         )
 
 

@@ -16,7 +16,7 @@ from functools import partial
 
 from rag.answering.asked import CROP, PESTS, REGISTERED, Asked, kind_of, says
 from rag.answering.roles import ACTION, headed_as, role_of, wanted_roles
-from rag.answering.rows import MONTHLY_KINDS, cells_of, expired, is_registration
+from rag.answering.rows import MONTHLY_KINDS, cells_of, expired, is_registration, registered_names
 from rag.answering.sentences import Scored, lead_of
 from rag.quantities import LIST_NUMBER
 from rag.schema import PUBLIC, ChunkRecord
@@ -164,8 +164,8 @@ def registers(asked: Asked, scored: Scored) -> bool:
     sheet = f"{scored.chunk.title} {dict(cells_of(scored.candidate.text)).get('병해충', '')}"
     if pests and not any(kind_of(name) in sheet for name in pests):
         return False
-    product = any(word in here.lower() for word in asked.products)
-    return product if asked.products else bool(pests)
+    named = {name.lower() for name in registered_names(scored.candidate.text)}
+    return not named.isdisjoint(asked.products) if asked.products else bool(pests)
 
 
 def _pairs(asked: Asked) -> list[tuple[str, str]]:

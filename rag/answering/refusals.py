@@ -36,6 +36,8 @@ _OTHER_CROP = re.compile(
     r"(?:^|\s)(?:배|감|마|파|귤|콩|밀|벼|무|팥|깨|차|밤|잣|쌀|포도|사과|복숭아|자두|고추|가지|배추|상추|감자|고구마|양파|마늘|"
     r"수박|참외|멜론|인삼|대추|매실|블루베리)(?:나무|밭)?(?:[은는이가에의용]|에는|에서)?(?=\s|[?]|$)"
 )
+# Another plant whose name holds that of a crop: what is registered for 오이 is not for 오이고추.
+_OTHER_PLANT = re.compile(r"(?:오이|토마토)(?:맛)?고추|(?:나무|복분자|산|뱀|멍석|곰)딸기")
 
 
 def refusal(items: Sequence[Evidence], answerer: str, *, note: str | None = None, asked: Asked | None = None) -> Answer:
@@ -96,7 +98,7 @@ def lacks_registration(asked: Asked, chosen: Sequence[Scored]) -> bool:
     """
     if not (asked.dose or asked.registration):
         return False
-    if (not asked.crops and _OTHER_CROP.search(asked.text)) or asked.unregistered:
+    if _OTHER_PLANT.search(asked.text) or (not asked.crops and _OTHER_CROP.search(asked.text)) or asked.unregistered:
         return True
     return not any(registers(asked, s) for s in chosen)
 

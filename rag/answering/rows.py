@@ -25,6 +25,7 @@ _ROW_NAMES = frozenset(
         "품목",
         "상표",
         "병해충",
+        "약제",
         "항목",
         "일자",
         "날짜",
@@ -120,6 +121,12 @@ def lacks_value(sentence: str, keywords: Sequence[str]) -> bool:
 def is_registration(sentence: str) -> bool:
     """Whether a sentence is one pesticide's registration."""
     return bool(_LISTED.match(sentence)) or dict(cells_of(sentence)).keys() >= _REGISTERED_NAMES
+
+
+def pest_of(title: str, crop: str) -> str:
+    """What a registration sheet is on besides its crop, by its title ("오이 노균병 등록 농약" → 노균병); "" where it does not tell."""
+    head, found, _ = title.partition(" 등록 농약")
+    return head.removeprefix(crop).strip() if found else ""
 
 
 def registered_names(sentence: str) -> tuple[str, ...]:

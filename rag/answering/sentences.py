@@ -48,6 +48,7 @@ from rag.answering.rows import (
     is_registration,
     lacks_value,
     month_row,
+    pest_of,
     spoken_registration,
     spoken_row,
 )
@@ -315,7 +316,12 @@ class Ranker:
         if not is_registration(text):
             return spoken_row(text, self._columns)
         over = expired(text, self.asked.today)
-        return spoken_registration(text) + (f" — 등록 유효기간이 지났습니다({over.isoformat()})" if over else "")
+        pest = "" if self.asked.named(*PESTS) else pest_of(candidate.chunk.title, candidate.chunk.crop)
+        return (
+            (f"{pest}: " if pest else "")
+            + spoken_registration(text)
+            + (f" — 등록 유효기간이 지났습니다({over.isoformat()})" if over else "")
+        )
 
     def _part(self, part: PlannedQuery) -> list[float]:
         words = {token: self.asked.weights.get(token, 1.0) for token in part.tokens}

@@ -377,6 +377,39 @@ def test_the_registration_of_a_named_product_is_answered(view: View) -> None:
     assert [registered_names(s.candidate.text)[0] for s in found] == ["골드러쉬"]
 
 
+def test_a_brand_within_another_is_not_that_brand(view: View) -> None:
+    asked = ask(view, "딸기 응애에 골드러쉬 몇 배로 타요?")
+    sheet = ranked(asked, evidence(view, "등록_딸기_응애"))
+    mine = [s for s in sheet if registers(asked, s)]
+    assert [registered_names(s.candidate.text)[0] for s in mine] == ["골드러쉬"]
+    longer = replace(mine[0].candidate.chunk, text=mine[0].candidate.chunk.text.replace("골드러쉬", "뉴골드러쉬"))
+    sentence = replace(mine[0].candidate.sentence, end=mine[0].candidate.sentence.end + 1)
+    other = replace(mine[0], candidate=replace(mine[0].candidate, chunk=longer, sentence=sentence))
+    assert registered_names(other.candidate.text)[0] == "뉴골드러쉬"
+    assert not registers(asked, other)
+
+
+@pytest.mark.parametrize("question", ["오이고추 작은뿌리파리 약 몇 배?", "나무딸기 흰가루병 등록 농약"])
+def test_another_plant_with_a_crop_in_its_name_is_another_crop(view: View, question: str) -> None:
+    asked = ask(view, question)
+    found = choose(asked, ranked(asked, evidence(view, "등록_오이", "등록_딸기")))
+    assert lacks_registration(asked, found)
+
+
+def test_a_registration_names_its_pest_where_the_question_does_not(view: View) -> None:
+    asked = ask(view, "나라크 딸기에 써도 되나요")
+    (found,) = choose(asked, ranked(asked, evidence(view, "등록_딸기", "등록_딸기_응애")))
+    assert found.text.startswith("흰가루병: 메트라페논 액상수화제(상표 나라크)")
+    named = ask(view, "나라크 딸기 흰가루병에 써도 되나요")
+    (found,) = choose(named, ranked(named, evidence(view, "등록_딸기", "등록_딸기_응애")))
+    assert found.text.startswith("메트라페논")
+
+
+def test_a_penalty_is_no_question_on_registrations(view: View) -> None:
+    assert not ask(view, "농약 안전사용기준을 어기면 과태료가 얼마예요").registration
+    assert not ask(view, "농약 안전사용기준을 어기면 과태료가 얼마예요").dose
+
+
 def test_names_of_a_registration() -> None:
     listed = (
         "클로티아니딘.피리프록시펜 유현탁제(상표 신농팜델타린, (주)팜한농): 희석배수 2000배, 수확 3일 전까지, 3회 이내"
