@@ -128,6 +128,9 @@ def choose(asked: Asked, scored: Sequence[Scored], limits: Limits = NORMAL) -> l
         if mine:
             for crop in asked.named(CROP):
                 choice.take(_best([s for s in mine if s.chunk.crop == crop], choice))
+            for pest in asked.named(*PESTS):
+                if not any(kind_of(pest) in s.chunk.title for s in choice.sentences):
+                    choice.take(_best([s for s in mine if kind_of(pest) in s.chunk.title], choice))
             _take_best(choice, mine, GAP)
             return choice.sentences
     sides = aspects_of(asked)

@@ -316,7 +316,7 @@ class Ranker:
         if not is_registration(text):
             return spoken_row(text, self._columns)
         over = expired(text, self.asked.today)
-        pest = "" if self.asked.named(*PESTS) else pest_of(candidate.chunk.title, candidate.chunk.crop)
+        pest = "" if len(self.asked.named(*PESTS)) == 1 else pest_of(candidate.chunk.title, candidate.chunk.crop)
         return (
             (f"{pest}: " if pest else "")
             + spoken_registration(text)

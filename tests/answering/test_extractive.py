@@ -330,8 +330,8 @@ def test_two_crops_and_two_pests_are_two_sheets(view: View) -> None:
     names = ("등록_딸기", "등록_오이", "등록_딸기_응애")
     given = answer(view, "딸기 흰가루병과 오이 작은뿌리파리 약 알려줘", *names)
     assert [s.text.partition("(")[0] for s in given.sentences] == [
-        "딸기: 메트라페논 액상수화제",
-        "오이: 클로티아니딘 입상수용제",
+        "딸기: 흰가루병: 메트라페논 액상수화제",
+        "오이: 작은뿌리파리: 클로티아니딘 입상수용제",
     ]
 
 
@@ -403,6 +403,12 @@ def test_a_registration_names_its_pest_where_the_question_does_not(view: View) -
     named = ask(view, "나라크 딸기 흰가루병에 써도 되나요")
     (found,) = choose(named, ranked(named, evidence(view, "등록_딸기", "등록_딸기_응애")))
     assert found.text.startswith("메트라페논")
+
+
+def test_two_pests_of_one_crop_are_both_told(view: View) -> None:
+    asked = ask(view, "딸기 흰가루병이랑 점박이응애에 등록된 약 알려줘")
+    found = choose(asked, ranked(asked, evidence(view, "등록_딸기", "등록_딸기_응애")))
+    assert {s.text.partition(":")[0] for s in found} == {"흰가루병", "점박이응애"}
 
 
 def test_a_penalty_is_no_question_on_registrations(view: View) -> None:
