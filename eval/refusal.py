@@ -3,8 +3,8 @@
 Logistic regression with an L2 penalty on standardised features, balanced between answerable and unanswerable questions
 of each kind, each weight bound to the sign its feature has by meaning (``SIGNS``). Fitted on the tune parts of the farm sets,
 never on the test part; questions are encoded with adapters that were fitted without them (``eval.adapter``). The threshold
-is the highest that refuses at most ``WRONGLY`` of the answerable questions in leave-one-out predictions. Weights are stored for the raw features; questions that a rule
-refuses (no such record, no registration) are left out.
+is the highest that refuses at most ``WRONGLY`` of the answerable questions in leave-one-out predictions. Weights are stored
+for the raw features; questions that a rule refuses (no such record, no registration) are left out.
 """
 
 from __future__ import annotations
@@ -51,8 +51,6 @@ _BOUNDS = {+1: (0, None), -1: (None, 0), 0: (None, None)}
 _NAMES = tuple(field.name for field in fields(Support))
 _THRESHOLDS = np.arange(0.05, 0.96, 0.01)
 Array = npt.NDArray[np.float64]
-
-
 Asked = tuple[Question, bool, Support]
 
 

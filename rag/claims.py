@@ -409,14 +409,14 @@ def _common_end(one: str, other: str) -> str:
 def _other_thing(claim: str, said: Reading, evidence: str, text: str, held: Reading, about: Reading | None) -> str:
     """A thing, or a stage of growth, that the claim names and the evidence and its context do not; "" if there is none."""
     names = {m.name for m in (*held.named, *(about.named if about else ()))}
-    written = text.replace(" ", "").lower()
+    written = _flat(text)
     for mention in said.named:
         form = claim[mention.start : mention.end]
         if (" " in form and re.match(r"[가-힣]{2}", claim[mention.end :])) or any(
             q.start <= mention.start < q.start + len(q.said) for q in quantities(claim)
         ):
             continue  # "입고 병해충", "세 가지"
-        known = mention.name in names or form.replace(" ", "").lower() in written
+        known = mention.name in names or _flat(form) in written
         if mention.type in _NAMED and not known and not any(mention.name in name for name in names):
             return form
     for match in _STAGE_CLAIM.finditer(claim):

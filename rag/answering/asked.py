@@ -10,8 +10,6 @@ from datetime import date
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
-import numpy as np
-
 from rag.answering.rows import registered_names
 from rag.lexicon import Lexicon
 from rag.query.expand import record_words
@@ -19,7 +17,7 @@ from rag.query.slots import excluded_spans
 from rag.schema import ChunkRecord, FloatVector, PlannedQuery, QueryFeatures
 from rag.stores.view import View
 
-CROP, CULTIVAR, STAGE = "작물", "품종", "생육단계"
+CROP, CULTIVAR = "작물", "품종"
 PESTS = frozenset({"병", "바이러스", "해충", "생리장해"})
 # Lexicon types whose absence from a passage makes it the wrong passage.
 HARD_TYPES = frozenset({CROP, CULTIVAR, *PESTS})
@@ -73,12 +71,9 @@ _names_of: WeakKeyDictionary[View, tuple[str, ...]] = WeakKeyDictionary()
 def _names_on_file(view: View) -> tuple[str, ...]:
     """Brands and active ingredients of all registrations of a view, in lower case, read once; two letters or more."""
     if view not in _names_of:
-        numbers = [n for n, document in enumerate(view.documents) if document.kind == REGISTERED]
-        level = view.levels["G2"]
-        rows = np.flatnonzero(np.isin(level.document_of, numbers)).tolist()
-        chunks = view.chunks([(level.scope_of[row], level.chunk_ids[row]) for row in rows])
+        registered = {document.doc_id for document in view.documents if document.kind == REGISTERED}
         found: set[str] = set()
-        for chunk in chunks.values():
+        for chunk in view.chunks_of(registered, "G2"):
             for record in view.sentences(chunk.chunk_id)[0]:
                 found.update(registered_names(chunk.text[record.start : record.end]))
         _names_of[view] = tuple(sorted(name.lower() for name in found if len(name) > 1))
@@ -144,11 +139,6 @@ class Asked:
         asked = {*self.named(CROP), *self.features.values("crop")}
         broader = {crop for crop in self.view.catalogue.crops for name in asked if name.endswith(crop)}
         return frozenset((*asked, *broader))
-
-    @cached_property
-    def stages(self) -> tuple[str, ...]:
-        """Growth stages of the question."""
-        return tuple(e for e in self.features.entities if self.types.get(e) == STAGE)
 
     @property
     def houses(self) -> tuple[str, ...]:

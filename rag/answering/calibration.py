@@ -1,4 +1,4 @@
-"""Levels that belong to an encoder: the citation thresholds, what sentences weigh and the refusal models, read from ``answering.v1.json``.
+"""Levels that belong to an encoder, read from ``answering.v1.json``: citation thresholds, what sentences weigh, refusal models.
 
 Another encoder's levels are refused: cosines of two encoders are not on one scale.
 """
@@ -30,8 +30,8 @@ class _Features:
     cultivar …) that its passage is not about.
     Of the chosen sentences, those with a fitting figure where a quantity is asked: ``said`` largest idf-weighted share of
     the question's nouns in one of them with its headings. Of all chosen: ``unsaid_here`` largest idf (over 8) of a noun
-    that none of them says; ``row`` 1 where one is the very record that the
-    question's slots name, or the registration of the asked crop and pest or product.
+    that none of them says; ``row`` 1 where one is the very record that the question's slots name, or the
+    registration of the asked crop and pest or product.
     ``unknown`` nouns that no document holds (three or more: 1); ``parts`` 1 for a question of several parts, ``quantity``
     where a quantity is asked.
     """

@@ -91,20 +91,34 @@ _SPRAYED = re.compile(r"살포|관주|훈증|훈연|연무|희석|\d배액|뿌�
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scored:
-    """An evidence sentence: cosine with the question, relevance to it and to each of its parts.
+    """An evidence sentence with its relevance to the question and to each of its parts.
 
-    ``features`` are what the relevance to the question is made of (``FEATURES``); ``text`` is how the answer says it; ``number`` its place among all evidence sentences in reading order; ``exact``:
-    it is the record that the question's slots name (the month's row with the asked column, a spraying of the period).
+    ``features`` are what the relevance to the question is made of (``FEATURES``); ``text`` is how the answer says it;
+    ``number`` its place among all evidence sentences in reading order.
     """
 
     candidate: Candidate
-    cosine: float
     relevance: float
     text: str
     features: tuple[float, ...]
     number: int = 0
     parts: tuple[float, ...] = ()
-    exact: bool = False
+
+    def feature(self, name: str) -> float:
+        """One of ``FEATURES``."""
+        return self.features[FEATURES.index(name)]
+
+    @property
+    def cosine(self) -> float:
+        """Cosine with the question."""
+        return self.feature("similarity")
+
+    @property
+    def exact(self) -> bool:
+        """Whether it is the record that the question's slots name: the month's row with the asked column, a spraying of the
+        period.
+        """
+        return bool(self.feature("record"))
 
     @property
     def chunk(self) -> ChunkRecord:
@@ -122,12 +136,8 @@ def passages_of(asked: Asked, items: Sequence[Evidence]) -> list[ChunkRecord]:
         if place == 0 or item.chunk.kind in MONTHLY_KINDS:
             whole.setdefault(item.chunk.doc_id, place)
     whole |= {doc_id: 0 for doc_id in (*_sheets(asked), *_tables(asked)) if items and doc_id not in whole}
-    level = asked.view.levels[items[0].chunk.level] if items else None
-    if level is not None and whole:
-        numbers = [n for n, document in enumerate(asked.view.documents) if document.doc_id in whole]
-        rows = np.flatnonzero(np.isin(level.document_of, numbers)).tolist()
-        others = asked.view.chunks([(level.scope_of[row], level.chunk_ids[row]) for row in rows])
-        for chunk in others.values():
+    if whole:
+        for chunk in asked.view.chunks_of(whole, items[0].chunk.level):
             found.setdefault(chunk.chunk_id, (whole[chunk.doc_id] + 1, chunk))
     first: dict[str, int] = {}
     for place, chunk in found.values():
@@ -286,20 +296,17 @@ class Ranker:
         if not self.candidates:
             return []
         asked = self.asked
-        cosines = self._cosines(asked.vector)
         features = self.features(asked.vector, asked.weights, asked.figure)
         whole = (features @ self._weights).tolist()
         parts = [self._part(part) for part in asked.parts]
         return [
             Scored(
                 candidate,
-                float(cosines[i]),
                 whole[i],
                 self._said(candidate),
                 tuple(features[i].tolist()),
                 i,
                 tuple(values[i] for values in parts),
-                self._is_record(candidate),
             )
             for i, candidate in enumerate(self.candidates)
         ]

@@ -8,7 +8,7 @@ from statistics import fmean
 from rag.answering.asked import Asked, figure_asked, share
 from rag.answering.calibration import Support
 from rag.answering.choice import registers
-from rag.answering.sentences import FEATURES, Scored
+from rag.answering.sentences import Scored
 from rag.schema import BM25, GRAPH, VECTOR, ChannelResult, Hit
 
 # ``said`` of a question without nouns: between the medians of answerable and unanswerable questions.
@@ -31,7 +31,7 @@ def support_of(asked: Asked, chosen: Sequence[Scored], results: Sequence[Channel
     return Support(
         vector_gap=vector[0].score - fmean(hit.score for hit in vector) if vector else 0.0,
         agreement=_agreement(*documents),
-        **{name: best.features[FEATURES.index(name)] for name in _OF_THE_BEST},
+        **{name: best.feature(name) for name in _OF_THE_BEST},
         said=said,
         unsaid_here=max((weight for word, weight in nouns.items() if word not in here), default=0.0) / IDF_SCALE,
         row=float(any(s.exact for s in chosen) if asked.record else asked.registration and registers(asked, best)),

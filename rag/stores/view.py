@@ -188,6 +188,16 @@ class View:
                     raise _unreadable(record, error) from error
         return found
 
+    def chunks_of(self, doc_ids: Collection[str], level: Level) -> list[ChunkRecord]:
+        """The chunks of some documents at a level, in the order of the level's rows.
+
+        Raises:
+            StoreError: the record cannot be read.
+        """
+        rows, numbers = self.levels[level], [n for n, d in enumerate(self.documents) if d.doc_id in doc_ids]
+        found = np.flatnonzero(np.isin(rows.document_of, numbers)).tolist()
+        return list(self.chunks([(rows.scope_of[row], rows.chunk_ids[row]) for row in found]).values())
+
     def place(self, chunk_id: str) -> tuple[LevelView, int] | None:
         """Level and row of a chunk of any level; None for one that the view does not know."""
         for level in self.levels.values():
