@@ -161,5 +161,5 @@ def test_which_fact_a_candidate_states(doc_id: str, fact: tuple[str, ...], recor
         date="2026-03-12", author="", text="2동 배액률을 재니 33%였다.", level="G2", ordinal=0,
     )  # fmt: skip
     sentence = SentenceRecord(chunk_id="c", start=0, end=len(chunk.text), tokens=(), row=0)
-    scored = Scored(Candidate(chunk, sentence, np.zeros(2, np.float32)), 0.5, 1.0, "2동 배액률: 33%", ())
+    scored = Scored(Candidate(chunk, sentence, np.zeros(2, np.float32)), 0.5, "2동 배액률: 33%", ())
     assert _states(scored, {"a"}, fact, record) is states
