@@ -13,15 +13,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
+from eval.adapter import reserved
 from eval.commands import add_commands
 from eval.farm import by_kind, run_farm, summary, text_reader
 from eval.latency import run_latency, run_sub_questions
 from eval.questions import SETS_DIR, load_questions, tune_questions
 from eval.refusal import fit_refusal, write
+from rag.answering.calibration import DOCUMENTS
 from rag.assembly import build_pipeline
 from rag.errors import RagError
 from rag.pipeline import Pipeline
 from rag.profile_table import ProfileTable
+from rag.reranker import load_reranker
 from rag.schema import LEVELS, Effort, Level
 from rag.settings import load_settings
 from rag.weighting import SYSTEMS
@@ -140,10 +143,17 @@ def _latency(args: argparse.Namespace, pipeline: Pipeline) -> dict[str, Any]:
 
 def _refusal(args: argparse.Namespace, pipeline: Pipeline) -> dict[str, Any]:
     settings = load_settings(store=args.store)
-    report = fit_refusal(pipeline, settings, tune_questions())
+    encoder = pipeline.embedder.model_name
+    reranked = settings.reranker and load_reranker(encoder) is not None
+    questions = tune_questions()
+    report = (
+        fit_refusal(pipeline, settings, reserved(questions), (DOCUMENTS,))
+        if reranked
+        else fit_refusal(pipeline, settings, questions)
+    )
     print(json.dumps(report, ensure_ascii=False, indent=2))
     if args.write:
-        write(settings.profiles.with_name("answering.v1.json"), pipeline.embedder.model_name, report)
+        write(settings.profiles.with_name("answering.v1.json"), encoder, report, reranked=reranked)
     return report
 
 

@@ -36,6 +36,8 @@ from rag.settings import Settings, load_settings
 from rag.stores.view import View, Views
 
 FOLDS = 5
+# The cross-encoder is tuned on the other folds (``eval.reranker``).
+RESERVED = 4
 REGISTRATIONS = "농약등록"
 PASSAGE = 2.0
 # T is this many standard deviations of a question's scores.
@@ -199,6 +201,11 @@ def measure(pairs: Sequence[Pair], queries: Sequence[Vectors], vectors: FloatMat
 def fold_of(question_id: str) -> int:
     """The fold of a question, the same on every machine."""
     return zlib.crc32(question_id.encode()) % FOLDS
+
+
+def reserved(questions: Sequence[Question]) -> list[Question]:
+    """The questions of the fold that no cross-encoder is tuned on."""
+    return [question for question in questions if fold_of(question.id) == RESERVED]
 
 
 def fold_adapters(pairs: Sequence[Pair], vectors: FloatMatrix) -> list[QueryAdapter]:

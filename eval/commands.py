@@ -20,6 +20,7 @@ from eval.llm_weights import QUALITY, TIMES, run_llm_weights, spread
 from eval.metrics import MAIN
 from eval.questions import SETS_DIR, load_questions
 from eval.ranking import add_command as add_ranking
+from eval.reranker import add_command as add_reranker
 from eval.slots import add_command as add_slots
 from eval.speed import SIZES, run_speed
 from eval.speed_vectors import BACKENDS
@@ -66,6 +67,7 @@ def add_commands(commands: Any) -> None:
     add_calibrate(commands)
     add_adapter(commands)
     add_ranking(commands)
+    add_reranker(commands)
     add_answers(commands)
     tuning = commands.add_parser("tune", help="세트의 tune 부분에 프로필을 맞춰 후보를 씁니다")
     _common(tuning)

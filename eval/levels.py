@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rag.answering.calibration import RERANKED
 from rag.errors import ProfileError
 from rag.files import write_whole
 
 
-def put_levels(path: Path, encoder: str, changes: Mapping[str, Any]) -> None:
-    """Put fitted levels under an encoder; all else stays, the uncertainty of the other answerer, too.
+def put_levels(path: Path, encoder: str, changes: Mapping[str, Any], *, reranked: bool = False) -> None:
+    """Put fitted levels under an encoder, ``reranked``: under its cross-encoder; all else stays, the uncertainty of the
+    other answerer, too.
 
     Raises:
         ProfileError: the file has no levels of that encoder.
@@ -23,7 +25,9 @@ def put_levels(path: Path, encoder: str, changes: Mapping[str, Any]) -> None:
             f"'{path.name}' 에 임베딩 모델 '{encoder}' 이(가) 없습니다. 먼저 'python -m eval refusal --write' 로 거절 기준을 맞추세요."
         )
     mine = raw["encoders"][encoder]
+    if reranked:
+        mine = mine.setdefault(RERANKED, {})
     if "uncertainty" in changes:
         changes = {**changes, "uncertainty": {**mine.get("uncertainty", {}), **changes["uncertainty"]}}
-    raw["encoders"][encoder] = mine | changes
+    mine.update(changes)
     write_whole(path, (json.dumps(raw, ensure_ascii=False, indent=2) + "\n").encode())

@@ -9,6 +9,9 @@ adapters that were fitted without them (``eval.adapter``).
 From the same candidates come the levels that the screens speak of (``calibration.Relevance``): the median and the 5 %
 quantile of the cosines of answering sentences.
 
+With a cross-encoder only the fold that it was not tuned on takes part, and the weights are put apart from those without
+one (``ONSIL_RERANKER=false``).
+
 Figures are of FOLDS folds, each fitted on the others: share of questions all of whose expected facts stand in the first 1,
 2, 3 and 6 sentences, and in any (``reach``).
 """
@@ -25,15 +28,16 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
-from eval.adapter import FOLDS, asked_held_out, fold_of
+from eval.adapter import FOLDS, asked_held_out, fold_of, reserved
 from eval.compare import save_report
 from eval.levels import put_levels
 from eval.questions import Question, tune_questions
 from eval.scoring import contains_expected
 from rag.answering.calibration import SentenceWeights, load_calibration
-from rag.answering.sentences import FEATURES, Ranker, Scored
+from rag.answering.sentences import FEATURES, Scored, rank_sentences
 from rag.assembly import build_pipeline, levels_file
 from rag.pipeline import Pipeline
+from rag.reranker import Reranker, load_reranker
 from rag.schema import Query, Scope
 from rag.settings import load_settings
 from rag.tracing import Recorder
@@ -62,7 +66,9 @@ class Candidates:
         return found
 
 
-def candidates_of(pipeline: Pipeline, question: Question, weights: SentenceWeights) -> Candidates:
+def candidates_of(
+    pipeline: Pipeline, question: Question, weights: SentenceWeights, reranker: Reranker | None
+) -> Candidates:
     """What the answerer would choose from."""
     query = Query(text=question.question, scope=Scope(farm_id=question.farm), asked_at=question.asked_at)
     recorder = Recorder()
@@ -70,14 +76,16 @@ def candidates_of(pipeline: Pipeline, question: Question, weights: SentenceWeigh
     results = pipeline.retriever.run(understood.plan, recorder)
     retrieved = pipeline.retriever.fuse_results(pipeline.planned(understood, ADAPTIVE), results, recorder)
     asked = understood.asked
-    ranker = Ranker(asked, retrieved.evidence.items[: understood.plan.top_k], weights)
+    items = retrieved.evidence.items[: understood.plan.top_k]
+    scored = rank_sentences(asked, items, weights, reranker)
     gold = {document for group in question.gold for document in group}
-    states = [[_states(one, gold, fact, asked.record) for fact in question.expect] for one in ranker.scored()]
-    features = ranker.features(asked.vector, asked.weights, asked.figure) if states else np.empty((0, len(FEATURES)))
+    states = [[states_of(one, gold, fact, asked.record) for fact in question.expect] for one in scored]
+    features = np.array([one.features for one in scored], np.float64).reshape(len(scored), len(FEATURES))
     return Candidates(question.id, features, np.array(states, bool).reshape(len(states), len(question.expect)))
 
 
-def _states(scored: Scored, gold: set[str], fact: Sequence[str], record: bool) -> bool:
+def states_of(scored: Scored, gold: set[str], fact: Sequence[str], record: bool) -> bool:
+    """Whether a candidate is of a gold document and states a fact; a record says its day and title, too."""
     chunk = scored.chunk
     said = f"{chunk.title} {chunk.date} {scored.text}" if record else scored.text
     return chunk.doc_id in gold and contains_expected(said, [fact])
@@ -150,16 +158,18 @@ def add_command(commands: Any) -> None:
 def _ranking(args: argparse.Namespace) -> None:
     settings = load_settings(store=args.store)
     pipeline = build_pipeline(settings, extractive=True)
-    in_force = load_calibration(levels_file(settings), pipeline.embedder.model_name).sentences
-    questions = [question for question in tune_questions() if question.answerable]
+    encoder = pipeline.embedder.model_name
+    reranker = load_reranker(encoder) if settings.reranker else None
+    reranked = reranker is not None
+    in_force = load_calibration(levels_file(settings), encoder, reranked=reranked).sentences
+    questions = [q for q in (reserved(tune_questions()) if reranked else tune_questions()) if q.answerable]
     asked = [
         found
         for _, found in asked_held_out(
-            pipeline.embedder, questions, settings, lambda question: candidates_of(pipeline, question, in_force)
+            pipeline.embedder, questions, settings, lambda question: candidates_of(pipeline, question, in_force, reranker)
         )
     ]
     weights = dict(zip(FEATURES, (round(float(w), 4) for w in fit(asked)), strict=True))
-    encoder = pipeline.embedder.model_name
     report: dict[str, Any] = {
         "encoder": encoder,
         "sentences": weights,
@@ -169,6 +179,7 @@ def _ranking(args: argparse.Namespace) -> None:
     print("  ".join(f"{key} {value:.3f}" for key, value in report.items() if isinstance(value, float)))
     print("  ".join(f"{name} {weight:g}" for name, weight in weights.items()))
     if args.write:
-        put_levels(levels_file(settings), encoder, {"sentences": weights, "relevance": report["relevance"]})
+        changes = {"sentences": weights} if reranked else {"sentences": weights, "relevance": report["relevance"]}
+        put_levels(levels_file(settings), encoder, changes, reranked=reranked)
     if args.json:
         save_report(args.json, report)

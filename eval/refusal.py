@@ -5,6 +5,9 @@ of each kind, each weight bound to the sign its feature has by meaning (``SIGNS`
 never on the test part; questions are encoded with adapters that were fitted without them (``eval.adapter``). The threshold
 is the highest that refuses at most ``WRONGLY`` of the answerable questions in leave-one-out predictions. Weights are stored
 for the raw features; questions that a rule refuses (no such record, no registration) are left out.
+
+With a cross-encoder the model of questions on documents is fitted anew, on the fold that the cross-encoder was not tuned on;
+of records that fold has too few.
 """
 
 from __future__ import annotations
@@ -43,6 +46,7 @@ SIGNS: Mapping[str, int] = {
     "said": +1,
     "unsaid_here": -1,
     "row": +1,
+    "cross": +1,
     "unknown": -1,
     "parts": 0,
     "quantity": -1,
@@ -122,12 +126,14 @@ def threshold_for(probability: Array, y: Array, share: Array, wrongly: float = W
     return float(_THRESHOLDS[max(0, int((lost <= wrongly).sum()) - 1)])
 
 
-def fit_refusal(pipeline: Pipeline, settings: Settings, questions: Sequence[Question]) -> dict[str, Any]:
+def fit_refusal(
+    pipeline: Pipeline, settings: Settings, questions: Sequence[Question], names: Sequence[str] = (DOCUMENTS, RECORDS)
+) -> dict[str, Any]:
     """The fitted models of questions on documents and on records, with their leave-one-out figures."""
     asked = supports_of(pipeline, settings, questions)
     models = {
         name: fit_one([(question, support) for question, record, support in asked if record == (name == RECORDS)])
-        for name in (DOCUMENTS, RECORDS)
+        for name in names
     }
     return {
         key: {name: model[key] for name, model in models.items()} for key in ("refusal", "n_questions", "leave_one_out")
@@ -155,12 +161,12 @@ def fit_one(pairs: Sequence[tuple[Question, Support]]) -> dict[str, Any]:
     }
 
 
-def write(path: Path, encoder: str, report: dict[str, Any]) -> None:
-    """Put the fitted model into the levels file."""
+def write(path: Path, encoder: str, report: dict[str, Any], *, reranked: bool) -> None:
+    """Put the fitted models into the levels file; ``reranked``: with the encoder's cross-encoder."""
     changes = {
         "tuned_on": TUNED_ON,
         "refusal": report["refusal"],
         "leave_one_out": report["leave_one_out"],
         "n_questions": report["n_questions"],
     }
-    put_levels(path, encoder, changes)
+    put_levels(path, encoder, changes, reranked=reranked)

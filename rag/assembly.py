@@ -24,6 +24,7 @@ from rag.llm import LocalModel
 from rag.pipeline import Pipeline
 from rag.profile_table import load_or_builtin
 from rag.query.refine import Refiner
+from rag.reranker import Reranker, load_reranker
 from rag.schema import PUBLIC, WEB, Effort, Level, Query, Scope, farm_scope
 from rag.settings import ROOT, Settings
 from rag.stores.farm_words import WordCounts
@@ -137,6 +138,16 @@ def relevance_levels(settings: Settings) -> Relevance | None:
     return load_calibration(levels_file(settings), embedder.model_name).relevance
 
 
+def _reranker(settings: Settings, embedder: Encoder) -> tuple[Reranker | None, str]:
+    """The cross-encoder of the encoder in use, or what is to be said of its loss."""
+    if not settings.reranker:
+        return None, ""
+    try:
+        return load_reranker(embedder.model_name), ""
+    except SettingsError as error:
+        return None, f"{error} 그때까지는 이 모델 없이 답합니다."
+
+
 def build_pipeline(
     settings: Settings,
     channels: tuple[Channel, ...] | None = None,
@@ -176,7 +187,8 @@ def build_pipeline(
         components(embedder.model_name),
         warm={"G2", *(rule.granularity for rule in table.effort.values())},  # names in questions are read off G2
     )
-    calibration = load_calibration(levels_file(settings), embedder.model_name)
+    reranker, lost = _reranker(settings, embedder)
+    calibration = load_calibration(levels_file(settings), embedder.model_name, reranked=reranker is not None)
     llm, llm_weighting, refiner = None, None, None
     if settings.model is not None:
         model = local_model(settings.model, settings.n_ctx, settings.n_threads, settings.n_gpu_layers)
@@ -216,7 +228,7 @@ def build_pipeline(
         composer=Composer(
             korean=korean(),
             embedder=embedder,
-            extractive=ExtractiveAnswerer(calibration),
+            extractive=ExtractiveAnswerer(calibration, reranker),
             citation_threshold=calibration.citation_threshold,
             citation_coverage=calibration.citation_coverage,
             llm=llm,
@@ -224,7 +236,7 @@ def build_pipeline(
         ),
         channel_timeout_s=settings.channel_timeout_s,
         farm_names=settings.farms,
-        banners=(banner,) if banner else (),
+        banners=tuple(told for told in (banner, lost) if told),
         expansion=expansion,
         decomposition=decomposition,
         refiner=refiner,

@@ -117,7 +117,7 @@ class QueryAdapter:
     def save(self, folder: Path, model_name: str) -> Path:
         """Write it for the encoder ``model_name``; the matrix in float16."""
         folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{_slug(model_name)}.npz"
+        path = folder / f"{slug(model_name)}.npz"
         with path.open("wb") as out:
             np.savez_compressed(out, matrix=self.matrix.astype(np.float16), mean=self.mean.astype(np.float32))
         return path
@@ -129,7 +129,7 @@ def load_adapter(model_name: str, folder: Path = ADAPTERS) -> QueryAdapter | Non
     Raises:
         SettingsError: the file cannot be read.
     """
-    path = folder / f"{_slug(model_name)}.npz"
+    path = folder / f"{slug(model_name)}.npz"
     if not path.exists():
         return None
     try:
@@ -417,7 +417,7 @@ def _opened(name: str, threads: int, api_key: str | None) -> Encoder:
     )
 
 
-def _slug(model_name: str) -> str:
+def slug(model_name: str) -> str:
     """A model's name as a file's."""
     return model_name.replace("/", "_")
 
@@ -431,7 +431,7 @@ class EmbeddingCache:
     """Passage vectors by text hash: read-only shipped shards plus one writable file. float16, keyed by model."""
 
     def __init__(self, model_name: str, folders: Sequence[Path]) -> None:
-        self._slug = _slug(model_name)
+        self._slug = slug(model_name)
         self._vectors: dict[bytes, npt.NDArray[np.float16]] = {}
         for folder in folders:
             for path in sorted(folder.glob(f"{self._slug}*.npz")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -9,6 +10,7 @@ from functools import lru_cache
 from rag.answering.asked import HARD_TYPES, Asked
 from rag.answering.compose import Composed, Composer
 from rag.answering.llm import Hooks
+from rag.answering.refusals import emergency
 from rag.channels.web import withheld
 from rag.embedding import Encoder
 from rag.errors import SettingsError
@@ -67,8 +69,11 @@ class Listener(Hooks):
 
 
 def _whole(text: str) -> str:
-    """``text`` with U+FFFD for halves of characters (bytes on the terminal that were no UTF-8): no output takes them."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    """``text`` with U+FFFD for halves of characters (bytes on the terminal that were no UTF-8: no output takes them), and
+    without characters that are not seen (category Cf: they come with pasted text, and cut words in two).
+    """
+    seen = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return "".join(char for char in seen if unicodedata.category(char) != "Cf")
 
 
 def _known(result: ChannelResult, view: View, plan: RetrievalPlan) -> ChannelResult:
@@ -102,8 +107,8 @@ class Understood:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the answer says about dates that do not exist and conditions that were left out."""
-        return (*self.impossible_dates, *(one.note for one in self.relaxed))
+        """What the answer says about people in danger, dates that do not exist and conditions that were left out."""
+        return (*emergency(self.asked.text), *self.impossible_dates, *(one.note for one in self.relaxed))
 
     @property
     def near_only(self) -> bool:

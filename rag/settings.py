@@ -63,6 +63,7 @@ class Settings(BaseSettings):
     web_allow_private: bool = False
 
     evidence_control: bool = True
+    reranker: bool = True
     query_refiner: bool = False
     count_words: bool = True
 

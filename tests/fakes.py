@@ -71,8 +71,9 @@ def unrefusing_profiles(folder: Path) -> Path:
     profiles = Path(shutil.copytree(Path(__file__).parents[1] / "profiles", folder / "profiles"))
     levels = json.loads((profiles / "answering.v1.json").read_text(encoding="utf-8"))
     for encoder in levels["encoders"].values():
-        for model in encoder["refusal"].values():
-            model["threshold"] = 0.0
+        for levels_of in (encoder, encoder.get("reranked", {})):
+            for model in levels_of.get("refusal", {}).values():
+                model["threshold"] = 0.0
     (profiles / "answering.v1.json").write_text(json.dumps(levels), encoding="utf-8")
     return profiles / "profiles.v1.json"
 

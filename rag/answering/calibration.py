@@ -16,6 +16,8 @@ from rag.uncertainty import UncertaintyModel
 
 # The two refusal models of a levels file.
 DOCUMENTS, RECORDS = "documents", "records"
+# What differs with a cross-encoder stands below this.
+RERANKED = "reranked"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +34,7 @@ class _Features:
     the question's nouns in one of them with its headings. Of all chosen: ``unsaid_here`` largest idf (over 8) of a noun
     that none of them says; ``row`` 1 where one is the very record that the question's slots name, or the
     registration of the asked crop and pest or product.
+    ``cross`` the cross-encoder's largest log-odds over 10 (0 without one).
     ``unknown`` nouns that no document holds (three or more: 1); ``parts`` 1 for a question of several parts, ``quantity``
     where a quantity is asked.
     """
@@ -46,6 +49,7 @@ class _Features:
     said: float
     unsaid_here: float
     row: float
+    cross: float
     unknown: float
     parts: float
     quantity: float
@@ -87,6 +91,7 @@ class SentenceWeights:
     record: float
     missing: float
     house: float
+    cross: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,8 +127,8 @@ def _refusal_model(raw: Mapping[str, float]) -> RefusalModel:
     return RefusalModel(**{f.name: float(raw[f.name]) for f in fields(RefusalModel)})
 
 
-def load_calibration(path: Path, encoder: str) -> Calibration:
-    """Levels of ``encoder``.
+def load_calibration(path: Path, encoder: str, *, reranked: bool = False) -> Calibration:
+    """Levels of ``encoder``; ``reranked``: those with its cross-encoder.
 
     Raises:
         ProfileError: the file cannot be read, or holds no levels for this encoder; names the encoders it has.
@@ -137,6 +142,9 @@ def load_calibration(path: Path, encoder: str) -> Calibration:
                 "모델을 되돌리거나 'python -m eval refusal' 로 기준값을 새로 맞추세요."
             )
         mine = levels[encoder]
+        if reranked:
+            changed = mine.get(RERANKED, {})
+            mine = mine | changed | {"refusal": mine["refusal"] | changed.get("refusal", {})}
         return Calibration(
             encoder=encoder,
             citation_threshold=float(mine["citation_threshold"]),

@@ -85,7 +85,7 @@ class Composer:
         refused = self._refused_by_rule(asked, used, results, recorder, near_only)
         if refused is not None:
             return Composed(answer=refused)
-        extracted, support = self._extractive.answer(asked, evidence, results, plan.top_k)
+        extracted, support = self._extractive.answer(asked, evidence, results, plan.top_k, recorder)
         recorder.decide("answer", "거절" if extracted.refused else "답변", "근거의 세기", support=support)
         draft = None
         answer = extracted

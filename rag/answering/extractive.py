@@ -16,7 +16,9 @@ from rag.answering.refusals import ONLY_REGISTERED, asks_forbidden, lacks_regist
 from rag.answering.sentences import Scored, lead_of, rank_sentences
 from rag.answering.support import support_of
 from rag.citations import citation_of
+from rag.reranker import Reranker
 from rag.schema import PUBLIC, Answer, ChannelResult, CitedSentence, FusedEvidence
+from rag.tracing import Recorder
 
 # So many days told make a table of days; the authors are in the citations.
 _TABLE = 3
@@ -27,11 +29,17 @@ class ExtractiveAnswerer:
 
     name = "extractive"
 
-    def __init__(self, calibration: Calibration) -> None:
+    def __init__(self, calibration: Calibration, reranker: Reranker | None = None) -> None:
         self._calibration = calibration
+        self._reranker = reranker
 
     def answer(
-        self, asked: Asked, evidence: FusedEvidence, results: Sequence[ChannelResult], top_k: int
+        self,
+        asked: Asked,
+        evidence: FusedEvidence,
+        results: Sequence[ChannelResult],
+        top_k: int,
+        recorder: Recorder,
     ) -> tuple[Answer, Support | None]:
         """The answer from the ``top_k`` best passages, and how well they and the channels' best scores carry it.
 
@@ -40,8 +48,9 @@ class ExtractiveAnswerer:
         items = evidence.items[:top_k]
         if asks_forbidden(asked):
             return refusal(items, self.name, note=ONLY_REGISTERED, asked=asked), None
-        limits = DETAILED if asked.detailed else NORMAL
-        chosen = choose(asked, rank_sentences(asked, items, self._calibration.sentences), limits)
+        with recorder.span("rerank"):
+            scored = rank_sentences(asked, items, self._calibration.sentences, self._reranker)
+        chosen = choose(asked, scored, DETAILED if asked.detailed else NORMAL)
         if lacks_registration(asked, chosen):
             return refusal(items, self.name, note=registration_note(asked), asked=asked), None
         if not chosen:

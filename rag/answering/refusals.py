@@ -28,6 +28,14 @@ ONLY_REGISTERED = (
     "있는 자료는 등록된 약뿐이라, 쓰면 안 되거나 듣지 않는 약은 답하지 않습니다. "
     "농약안전정보시스템(psis.rda.go.kr)이나 농업기술센터에 확인하세요."
 )
+EMERGENCY = "농약을 마셨거나 중독 증세가 있으면 먼저 119에 전화하고, 쓴 농약의 포장지를 들고 병원에 가세요."
+_POISON = r"(?:농약|(?<![가-힣])약(?=[을이도]?\s)|살충제|살균제|제초제|소독제|훈증제|원액)"
+_TAKEN_IN = r"(?:마셨|마신|마셔|마시면|삼켰|삼킨|삼키|들이마|먹었|눈에(?!\s?띄)|얼굴에|피부에|살에|뒤집어|몸에)"
+_SICK = r"(?:중독|어지[럽러]|구토|토했|토하|토해|메스꺼|쓰러[졌지진]|숨[이을]\s?(?:가쁘|못|막)|머리가?\s?아[프파팠])"
+_POISONED = re.compile(
+    rf"{_POISON}(?:[을를이가은는]|\s|도|에)?\s?\S{{0,6}}\s?{_TAKEN_IN}"
+    rf"|(?:{_POISON}|살포|방제)\S{{0,6}}\s?.{{0,14}}?{_SICK}|{_SICK}.{{0,14}}?(?:농약|약\s?[치친])"
+)
 _FORBIDDEN = re.compile(
     r"안\s?(?:되는|돼는|듣는|맞는)|못\s?(?:쓰는|치는)|쓰지\s?(?:말|못)|금지|효과\s?없는|저항성\s?생긴"
 )
@@ -38,6 +46,11 @@ _OTHER_CROP = re.compile(
 )
 # Another plant whose name holds that of a crop: what is registered for 오이 is not for 오이고추.
 _OTHER_PLANT = re.compile(r"(?:오이|토마토)(?:맛)?고추|(?:나무|복분자|산|뱀|멍석|곰)딸기")
+
+
+def emergency(text: str) -> tuple[str, ...]:
+    """What is said before all else to a question that tells of somebody poisoned by a pesticide."""
+    return (EMERGENCY,) if _POISONED.search(text) else ()
 
 
 def refusal(items: Sequence[Evidence], answerer: str, *, note: str | None = None, asked: Asked | None = None) -> Answer:

@@ -6,8 +6,10 @@ Relevance of sentence s in passage c for question (or part of a question) q::
           + FIGURE·[a quantity is asked and s has a figure in its unit] + NO_FIGURE·[a quantity is asked and s has no figure]
           + ROLE·[s tells what a question on a disorder wants told] + NAMES·(share of q's terms that s with its headings names)
           + RECORD·[s is the very record that q's slots name] + MISSING·(share of q's named terms that c is not about)
-          + HOUSE·[q names houses and neither s nor its document one of them]
+          + HOUSE·[q names houses and neither s nor its document one of them] + CROSS·cross(q, s)
 
+cross is the cross-encoder's log-odds that s answers q (``rag.reranker``), for the RERANKED sentences that are best
+without it; the others share the lowest of these; 0 for all where there is no cross-encoder.
 lex is the idf-weighted share of the question's words. The weights belong to an encoder and are fitted (``python -m eval
 ranking``; ``calibration.SentenceWeights``): of two sentences of a question that differ by rel = 1, the better one is e times
 as likely to answer it. Left out altogether: sentences on another crop, cultivar or house than asked, and lines that only
@@ -54,13 +56,17 @@ from rag.answering.rows import (
 )
 from rag.citations import Candidate
 from rag.quantities import LIST_NUMBER
+from rag.reranker import Reranker
 from rag.schema import PUBLIC, ChunkRecord, Evidence, FloatVector, PlannedQuery
 from rag.stores.view import View
 
 VARYING = ("similarity", "passage", "words", "context", "figure", "no_figure")
 FIXED = ("role", "names", "record", "missing", "house")
-FEATURES = (*VARYING, *FIXED)
+CROSS = "cross"
+FEATURES = (*VARYING, *FIXED, CROSS)
 assert tuple(field.name for field in fields(SentenceWeights)) == FEATURES
+# Sentences that the cross-encoder reads for a question, and for each of its parts.
+RERANKED, RERANKED_PART = 16, 8
 # Share of a question's terms that is taken to be named where it has none.
 NO_TERMS = 0.7
 _DIGIT = re.compile(r"\d")
@@ -194,9 +200,12 @@ def is_label(sentence: str, title: str) -> bool:
 class Ranker:
     """Scores the evidence sentences of one question."""
 
-    def __init__(self, asked: Asked, items: Sequence[Evidence], weights: SentenceWeights) -> None:
+    def __init__(
+        self, asked: Asked, items: Sequence[Evidence], weights: SentenceWeights, reranker: Reranker | None = None
+    ) -> None:
         self.asked = asked
         self._weights = np.array(astuple(weights))
+        self._reranker = reranker
         found = candidates_of(asked.view, passages_of(asked, items))
         self._sprayed = asked.record and _SPRAYING_ASKED.search(asked.text) is not None
         # A month's or week's sum does not answer for a day of it.
@@ -296,7 +305,7 @@ class Ranker:
         if not self.candidates:
             return []
         asked = self.asked
-        features = self.features(asked.vector, asked.weights, asked.figure)
+        features = self.features(asked.text, asked.vector, asked.weights, asked.figure, RERANKED)
         whole = (features @ self._weights).tolist()
         parts = [self._part(part) for part in asked.parts]
         return [
@@ -332,13 +341,21 @@ class Ranker:
 
     def _part(self, part: PlannedQuery) -> list[float]:
         words = {token: self.asked.weights.get(token, 1.0) for token in part.tokens}
-        found: list[float] = (self.features(part.vector, words, figure_asked(part.text)) @ self._weights).tolist()
+        features = self.features(part.text, part.vector, words, figure_asked(part.text), RERANKED_PART)
+        found: list[float] = (features @ self._weights).tolist()
         return found
 
     def features(
-        self, vector: FloatVector | None, words: Mapping[str, float], figure: re.Pattern[str] | None
+        self,
+        text: str,
+        vector: FloatVector | None,
+        words: Mapping[str, float],
+        figure: re.Pattern[str] | None,
+        n_reranked: int,
     ) -> npt.NDArray[np.float64]:
-        """What the relevance of each candidate is made of, shape (candidates, ``FEATURES``)."""
+        """What the relevance of each candidate is made of, shape (candidates, ``FEATURES``). The cross-encoder reads the
+        best ``n_reranked``.
+        """
         cosines = self._cosines(vector)
         passages = self._passage_cosines(vector, cosines)
         contexts = {chunk_id: share(words, tokens) for chunk_id, tokens in self._passages.items()}
@@ -353,7 +370,19 @@ class Ranker:
             )
             for one, cosine, headed in zip(self.candidates, cosines.tolist(), self._headed_words, strict=True)
         ]
-        return np.hstack([np.array(rows, np.float64).reshape(len(rows), len(VARYING)), self._fixed])
+        told = np.hstack([np.array(rows, np.float64).reshape(len(rows), len(VARYING)), self._fixed])
+        return np.hstack([told, self._cross(text, told @ self._weights[:-1], n_reranked)[:, None]])
+
+    def _cross(self, text: str, relevance: npt.NDArray[np.float64], n: int) -> npt.NDArray[np.float64]:
+        """The cross-encoder's log-odds; ``relevance`` is that without them."""
+        if self._reranker is None or not len(relevance):
+            return np.zeros(len(relevance))
+        best = np.argsort(-relevance, kind="stable")[:n].tolist()
+        read = [self.candidates[i] for i in best]
+        logits = self._reranker.logits(text, [(heading_of(one.chunk, self.asked.record), one.text) for one in read])
+        cross = np.full(len(relevance), float(logits.min()))
+        cross[best] = logits
+        return cross
 
     def _houseless(self, candidate: Candidate) -> bool:
         """Whether the question names houses and neither the sentence nor its document is of one of them alone."""
@@ -385,9 +414,18 @@ class Ranker:
         return found
 
 
-def rank_sentences(asked: Asked, items: Sequence[Evidence], weights: SentenceWeights) -> list[Scored]:
+def rank_sentences(
+    asked: Asked, items: Sequence[Evidence], weights: SentenceWeights, reranker: Reranker | None = None
+) -> list[Scored]:
     """All evidence sentences that can answer, with their relevance, in evidence order."""
-    return Ranker(asked, items, weights).scored()
+    return Ranker(asked, items, weights, reranker).scored()
+
+
+def heading_of(chunk: ChunkRecord, record: bool) -> str:
+    """What the cross-encoder is told of a sentence's place: a record's day and title, a document's title and section."""
+    if record:
+        return f"{chunk.date} {chunk.title}"
+    return f"{chunk.title} > {chunk.section}" if chunk.section and chunk.section not in chunk.title else chunk.title
 
 
 def named_share(asked: Asked, candidate: Candidate, words: Collection[str]) -> float:

@@ -8,7 +8,7 @@ from statistics import fmean
 from rag.answering.asked import Asked, figure_asked, share
 from rag.answering.calibration import Support
 from rag.answering.choice import registers
-from rag.answering.sentences import Scored
+from rag.answering.sentences import CROSS, Scored
 from rag.schema import BM25, GRAPH, VECTOR, ChannelResult, Hit
 
 # ``said`` of a question without nouns: between the medians of answerable and unanswerable questions.
@@ -35,6 +35,7 @@ def support_of(asked: Asked, chosen: Sequence[Scored], results: Sequence[Channel
         said=said,
         unsaid_here=max((weight for word, weight in nouns.items() if word not in here), default=0.0) / IDF_SCALE,
         row=float(any(s.exact for s in chosen) if asked.record else asked.registration and registers(asked, best)),
+        cross=max(s.feature(CROSS) for s in chosen) / 10,
         unknown=min(3, sum(word not in asked.view.idf for word in nouns)) / 3,
         parts=float(bool(asked.parts)),
         quantity=float(asked.figure is not None),

@@ -30,6 +30,7 @@ WEIGHTS = SentenceWeights(
     record=9.7,
     missing=-1.8,
     house=-2.5,
+    cross=0.5,
 )
 
 PUBLIC_FILES = {

@@ -92,6 +92,21 @@ def test_a_file_is_read(tmp_path: Path) -> None:
     assert found.relevance == Relevance(high=0.9, usual=0.8)
 
 
+def test_with_a_cross_encoder_its_own_levels_take_the_place_of_the_others(tmp_path: Path) -> None:
+    own = {
+        "sentences": {name: n + 1.0 for n, name in enumerate(SENTENCES)},
+        "refusal": {"documents": dict.fromkeys(PARTS, 0.5)},
+    }
+    path = file_with(tmp_path, {"encoders": {"e": levels() | {"reranked": own}, "f": levels()}})
+    found = load_calibration(path, "e", reranked=True)
+    assert found.sentences == SentenceWeights(**own["sentences"])
+    assert found.refusal == RefusalModel(**dict.fromkeys(PARTS, 0.5))
+    assert found.record_refusal == RefusalModel(**dict.fromkeys(PARTS, 0.75))
+    assert found.citation_threshold == 0.87
+    assert load_calibration(path, "e").sentences == load_calibration(path, "f", reranked=True).sentences
+    assert load_calibration(path, "e").refusal == RefusalModel(**dict.fromkeys(PARTS, 0.25))
+
+
 def test_the_shipped_file_serves_the_shipped_encoder() -> None:
     path = ROOT / "profiles" / "answering.v1.json"
     for encoder in json.loads(path.read_text(encoding="utf-8"))["encoders"]:

@@ -14,6 +14,7 @@ from rag.answering.asked import figure_asked, missing_terms
 from rag.answering.calibration import Calibration, RefusalModel
 from rag.answering.choice import NORMAL, Choice, Limits, aspects_of, choose, registers
 from rag.answering.extractive import ExtractiveAnswerer
+from rag.answering.refusals import emergency
 from rag.answering.refusals import (
     NO_REGISTRATION,
     NOT_FOUND,
@@ -34,6 +35,7 @@ from rag.schema import (
     SentenceRecord,
 )
 from rag.stores.view import View
+from rag.tracing import Recorder
 from tests.answering.support import WEIGHTS, ask, evidence, ranked
 from tests.fakes import FakeEmbedder
 
@@ -655,7 +657,7 @@ def answer(
     view: View, question: str, *names: str, threshold: float = 0.0, top_k: int = 8, encoder: bool = True
 ) -> Answer:
     items = FusedEvidence(items=tuple(evidence(view, *names)))
-    return answerer(threshold).answer(ask(view, question, encoder=encoder), items, (), top_k)[0]
+    return answerer(threshold).answer(ask(view, question, encoder=encoder), items, (), top_k, Recorder())[0]
 
 
 def test_farm_records_read_by_date_each_under_its_day_once(view: View) -> None:
@@ -724,14 +726,14 @@ def test_questions_on_documents_and_on_records_have_a_level_each(view: View) -> 
     assert (document.record, record.record) == (False, True)
     for given, refused in ((answerer(2.0, 0.0), (True, False)), (answerer(0.0, 2.0), (False, True))):
         found = [
-            given.answer(asked, items[name], (), 8)[0].refused
+            given.answer(asked, items[name], (), 8, Recorder())[0].refused
             for asked, name in ((document, "딸기_양액"), (record, "2026-11-24"))
         ]
         assert tuple(found) == refused
 
 
 def test_without_evidence_it_refuses(view: View) -> None:
-    given, _ = answerer().answer(ask(view, "딸기 EC"), FusedEvidence(items=()), (), 8)
+    given, _ = answerer().answer(ask(view, "딸기 EC"), FusedEvidence(items=()), (), 8, Recorder())
     assert given.refused
     assert given.nearby == ()
 
@@ -740,3 +742,35 @@ def test_a_refusal_names_a_title_once(view: View) -> None:
     items = evidence(view, "딸기_양액", "딸기_양액", "야간")
     given = refusal(items, "llama.cpp", note="알림")
     assert (given.nearby, given.notes, given.answerer) == (("딸기 양액", "온실 밤 관리"), ("알림",), "llama.cpp")
+
+
+# --- people in danger ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "농약 중독되면 어떻게 해요",
+        "약 치다가 어지러워요",
+        "농약이 눈에 들어갔어",
+        "작업자가 농약 뿌리고 토했는데 뭐부터 해야 돼",
+        "제초제 원액을 조금 삼켰대요",
+        "어지럽고 메스꺼운데 농약 때문인가",
+    ],
+)
+def test_poisoned_people_are_sent_to_the_doctor(text: str) -> None:
+    assert "119" in "".join(emergency(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "토마토 망간 중독 잎 증상",
+        "약산성으로 맞추면 망간 중독",
+        "오이 잘록병에 모가 쓰러졌는데 약 뭐 써요",
+        "약 눈에 띄는 효과 없어요",
+        "농약을 얼마나 타요",
+    ],
+)
+def test_poisoned_plants_are_not(text: str) -> None:
+    assert emergency(text) == ()

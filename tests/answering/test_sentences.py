@@ -10,7 +10,16 @@ import pytest
 
 from rag.answering.asked import Asked, share
 from rag.answering.calibration import SentenceWeights
-from rag.answering.sentences import FEATURES, NO_TERMS, Ranker, named_share, rank_sentences
+from rag.answering.sentences import (
+    FEATURES,
+    NO_TERMS,
+    RERANKED,
+    RERANKED_PART,
+    Ranker,
+    heading_of,
+    named_share,
+    rank_sentences,
+)
 from rag.schema import ChunkRecord, Evidence, Passage, PlannedQuery, SentenceRecord, Vote
 from rag.stores.view import View
 from tests.answering.support import WEIGHTS, ask, evidence, ranked
@@ -20,7 +29,7 @@ from tests.fakes import FakeEmbedder
 def values(asked: Asked, items: Sequence[Evidence]) -> dict[str, dict[str, float]]:
     """Sentence → feature → value."""
     ranker = Ranker(asked, items, WEIGHTS)
-    rows = ranker.features(asked.vector, asked.weights, asked.figure)
+    rows = ranker.features(asked.text, asked.vector, asked.weights, asked.figure, RERANKED)
     assert rows.shape == (len(ranker.candidates), len(FEATURES))
     return {
         one.text: dict(zip(FEATURES, row.tolist(), strict=True))
@@ -213,7 +222,7 @@ def test_relevance_is_features_times_weights(view: View, question: str, names: S
     asked, items = ask(view, question, encoder=True), evidence(view, *names)
     weights = SentenceWeights(**{name: 1.5 * (n + 1) * (-1) ** n for n, name in enumerate(FEATURES)})
     scored = rank_sentences(asked, items, weights)
-    rows = Ranker(asked, items, weights).features(asked.vector, asked.weights, asked.figure)
+    rows = Ranker(asked, items, weights).features(asked.text, asked.vector, asked.weights, asked.figure, RERANKED)
     assert [s.features for s in scored] == [tuple(row) for row in rows.tolist()]
     for s in scored:
         assert s.relevance == pytest.approx(sum(w * x for w, x in zip(astuple(weights), s.features, strict=True)))
@@ -236,3 +245,65 @@ def test_a_part_is_scored_as_a_question_of_its_own(view: View) -> None:
     assert best[1].startswith("딸기 급액 EC")
     assert [s.relevance for s in scored] == [s.relevance for s in ranked(asked, items)]
     assert {s.parts for s in ranked(asked, items)} == {()}
+
+
+# --- the cross-encoder ------------------------------------------------------------------------------------
+
+
+class Cross:
+    """Remembers what it was given to read; the shorter a sentence, the surer its answer."""
+
+    def __init__(self) -> None:
+        self.read: dict[str, list[tuple[str, str]]] = {}
+
+    def logits(self, question: str, sentences: Sequence[tuple[str, str]]) -> np.ndarray:
+        self.read[question] = list(sentences)
+        return np.array([3 - len(text) / 10 for _, text in sentences])
+
+
+def test_the_likeliest_sentences_are_read_and_the_others_share_the_lowest(view: View) -> None:
+    asked, items = ask(view, "딸기 급액 EC 얼마로 둬요?", encoder=True), evidence(view, "딸기_양액", "야간", "긴_글")
+    cross, plain = Cross(), ranked(asked, items)
+    ranker = Ranker(asked, items, WEIGHTS, cross)  # type: ignore[arg-type]
+    rows = ranker.features(asked.text, asked.vector, asked.weights, asked.figure, 3)
+    likeliest = sorted(plain, key=lambda s: -s.relevance)[:3]
+    assert [text for _, text in cross.read[asked.text]] == [s.candidate.text for s in likeliest]
+    assert cross.read[asked.text][0][0] == heading_of(likeliest[0].chunk, record=False)
+    told = {s.candidate.text: 3 - len(s.candidate.text) / 10 for s in likeliest}
+    lowest = min(told.values())
+    expected = [told.get(one.text, lowest) for one in ranker.candidates]
+    assert rows[:, -1].tolist() == pytest.approx(expected)
+    assert len(ranker.candidates) > 3
+    assert (rows[:, :-1] == np.array([s.features[:-1] for s in plain])).all()
+    assert {s.features[-1] for s in plain} == {0.0}
+
+
+def test_its_log_odds_are_weighed(view: View) -> None:
+    asked, items = ask(view, "딸기 급액 EC 얼마로 둬요?", encoder=True), evidence(view, "딸기_양액", "야간")
+    heavy = replace(WEIGHTS, cross=1000.0)
+    scored = rank_sentences(asked, items, heavy, Cross())  # type: ignore[arg-type]
+    by_length = sorted(scored, key=lambda s: len(s.candidate.text))
+    assert max(scored, key=lambda s: s.relevance).candidate.text == by_length[0].candidate.text
+    assert by_length[0].candidate.text != max(ranked(asked, items), key=lambda s: s.relevance).candidate.text
+
+
+def test_a_part_is_read_for_itself(view: View) -> None:
+    asked = ask(view, "딸기 급액 EC 몇 도 야간 습도", encoder=True)
+    parts = (
+        PlannedQuery(text="야간 몇 도", vector=None, tokens=("야간",), entities=()),
+        PlannedQuery(text="딸기 양액", vector=None, tokens=("딸기",), entities=()),
+    )
+    cross = Cross()
+    items = evidence(view, "딸기_양액", "야간", "긴_글")
+    rank_sentences(replace(asked, parts=parts), items, WEIGHTS, cross)  # type: ignore[arg-type]
+    assert list(cross.read) == [asked.text, "야간 몇 도", "딸기 양액"]
+    n = len(Ranker(asked, items, WEIGHTS).candidates)
+    assert [len(read) for read in cross.read.values()] == [min(n, RERANKED), *[min(n, RERANKED_PART)] * 2]
+
+
+def test_headings(view: View) -> None:
+    (chunk, *_) = [item.chunk for item in evidence(view, "2026-11-24")]
+    assert heading_of(chunk, record=True) == f"{chunk.date} {chunk.title}"
+    assert heading_of(replace(chunk, title="토마토", section="생육 > 온도"), record=False) == "토마토 > 생육 > 온도"
+    assert heading_of(replace(chunk, title="토마토 생육", section="생육"), record=False) == "토마토 생육"
+    assert heading_of(replace(chunk, title="토마토", section=""), record=False) == "토마토"

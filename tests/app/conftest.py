@@ -63,6 +63,7 @@ DOCUMENTS = {
 CONFIG = """store = "{store}"
 profiles = "{profiles}"
 demo_today = 2026-12-01
+reranker = false
 [farms]
 haetsal = "햇살농원"
 pureun = "푸른들농장"

@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 
 import eval.ranking
 from eval.adapter import FOLDS, fold_of
-from eval.ranking import DEPTHS, PENALTY, SIGNS, Array, Candidates, _states, covered, cross_validated, fit
+from eval.ranking import DEPTHS, PENALTY, SIGNS, Array, Candidates, covered, cross_validated, fit, states_of
 from rag.answering.calibration import SentenceWeights
 from rag.answering.sentences import FEATURES, Scored
 from rag.citations import Candidate
@@ -19,7 +19,7 @@ from rag.schema import ChunkRecord, SentenceRecord
 
 SIGN = np.array([SIGNS[name] for name in FEATURES])
 # What answers in the made questions; nothing hangs on ``role``, and ``names`` counts against its sign.
-TRUTH = SIGN * np.array([3.0, 2.0, 1.5, 1.0, 2.5, 1.0, 0.0, -1.5, 3.0, 1.5, 2.0])
+TRUTH = SIGN * np.array([3.0, 2.0, 1.5, 1.0, 2.5, 1.0, 0.0, -1.5, 3.0, 1.5, 2.0, 1.0])
 UNUSED, AGAINST = FEATURES.index("role"), FEATURES.index("names")
 
 
@@ -162,4 +162,4 @@ def test_which_fact_a_candidate_states(doc_id: str, fact: tuple[str, ...], recor
     )  # fmt: skip
     sentence = SentenceRecord(chunk_id="c", start=0, end=len(chunk.text), tokens=(), row=0)
     scored = Scored(Candidate(chunk, sentence, np.zeros(2, np.float32)), 0.5, "2동 배액률: 33%", ())
-    assert _states(scored, {"a"}, fact, record) is states
+    assert states_of(scored, {"a"}, fact, record) is states

@@ -23,9 +23,11 @@ from rag.stores.record import ScopeRecord
 
 FARMS = {"haetsal": "햇살농원", "pureun": "푸른들농장"}
 NOW = datetime(2026, 12, 1, 9, tzinfo=ZoneInfo("Asia/Seoul"))
+# The cross-encoder takes half a second a question; it is tried in ``test_start_up`` and ``tests/test_reranker.py``.
 CONFIG = """demo_today = 2026-12-01
 embedder_threads = 1
 channel_timeout_s = 30.0
+reranker = false
 [farms]
 haetsal = "햇살농원"
 pureun = "푸른들농장"

@@ -16,6 +16,7 @@ from rag.answering.sentences import FEATURES
 from rag.assembly import levels_file
 from rag.embedding import QueryAdapter, unit_rows
 from rag.pipeline import Pipeline
+from rag.reranker import load_reranker
 from rag.settings import load_settings
 
 # Public facts and a farm's month, all with gold documents in the small corpus.
@@ -32,8 +33,9 @@ def test_candidates_are_what_the_answerer_chooses_from(
     pipeline: Pipeline, questions: dict[str, Question], id_: str
 ) -> None:
     question = questions[id_]
-    in_force = load_calibration(levels_file(load_settings()), pipeline.embedder.model_name).sentences
-    found = candidates_of(pipeline, question, in_force)
+    encoder = pipeline.embedder.model_name
+    in_force = load_calibration(levels_file(load_settings()), encoder, reranked=True).sentences
+    found = candidates_of(pipeline, question, in_force, load_reranker(encoder))
     assert found.question_id == id_
     assert found.features.shape == (len(found.states), len(FEATURES))
     assert found.states.shape[1] == len(question.expect)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from rag.__main__ import main as rag
+import rag.assembly
+from rag.__main__ import main as rag_main
 from rag.assembly import build_pipeline
 from rag.errors import IndexMismatch, ProfileError, RagError, SettingsError, StoreError
 from rag.pipeline import Pipeline
@@ -98,6 +99,33 @@ class TestCalibration:
             build_pipeline(settings_for(small_store, profiles=profiles / "profiles.v1.json"))
 
 
+class TestReranker:
+    def test_answers_with_it_and_without(self, small_store: Path) -> None:
+        with_it, without = (
+            build_pipeline(settings_for(small_store, reranker=on)).ask(asked(QUESTION)) for on in (True, False)
+        )
+        for result in (with_it, without):
+            assert "1.2" in result.answer.text
+            assert result.banners == ()
+        cross = [next(d.data["support"] for d in r.trace.decisions if "support" in d.data).cross for r in (with_it, without)]
+        assert cross[0] > 0
+        assert cross[1] == 0
+        assert with_it.trace.latency_ms["rerank"] > without.trace.latency_ms["rerank"]
+
+    def test_its_loss_is_said_and_answers_go_on(self, small_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def lost(encoder: str) -> None:
+            raise SettingsError("재순위 모델 'x.npz' 을(를) 읽을 수 없습니다. 원래 파일로 되돌리세요.")
+
+        monkeypatch.setattr(rag.assembly, "load_reranker", lost)
+        result = build_pipeline(settings_for(small_store, reranker=True)).ask(asked(QUESTION))
+        (banner,) = result.banners
+        assert "x.npz" in banner
+        assert "없이 답합니다" in banner
+        plain = build_pipeline(settings_for(small_store, reranker=False)).ask(asked(QUESTION))
+        assert result.answer == plain.answer
+        assert build_pipeline(settings_for(small_store, reranker=False)).ask(asked(QUESTION)).banners == ()
+
+
 class TestModel:
     @pytest.mark.parametrize("content", [None, b"", b"GGUF", b"no model at all"])
     def test_the_extractive_answer_with_a_note(self, small_store: Path, tmp_path: Path, content: bytes | None) -> None:
@@ -123,7 +151,7 @@ class TestIndex:
             build_pipeline(settings_for(small_store)).ask(asked(QUESTION))
         for part in (self.OTHER, present, "python -m ingest --rebuild --public"):
             assert part in str(error.value)
-        assert rag([QUESTION, "--store", str(small_store)]) == 3
+        assert rag_main([QUESTION, "--store", str(small_store)]) == 3
         assert str(error.value) in capsys.readouterr().err
 
     def test_a_farm_s_index_names_the_farm_s_command(self, small_store: Path) -> None:
@@ -168,7 +196,7 @@ class TestIndex:
         assert (snapshot_files(small_store, "public"), record_of(small_store, "public").counts()) == before
 
     def test_no_index(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        assert rag([QUESTION, "--store", str(tmp_path / "nothing")]) == 3
+        assert rag_main([QUESTION, "--store", str(tmp_path / "nothing")]) == 3
         error = capsys.readouterr().err
         assert "색인이 없습니다" in error
         assert "make demo" in error
@@ -177,7 +205,7 @@ class TestIndex:
     def test_a_record_that_is_no_database(self, small_store: Path, capsys: pytest.CaptureFixture[str]) -> None:
         for path in (small_store / "public").glob("store.sqlite*"):
             path.write_bytes(b"no database" * 1000)
-        assert rag([QUESTION, "--store", str(small_store)]) == 3
+        assert rag_main([QUESTION, "--store", str(small_store)]) == 3
         assert "백업" in capsys.readouterr().err
 
     def test_a_record_with_a_damaged_middle(self, small_store: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -189,7 +217,7 @@ class TestIndex:
         path.write_bytes(bytes(data))
         for log in (small_store / "public").glob("store.sqlite-*"):
             log.unlink()
-        assert rag([QUESTION, "--store", str(small_store)]) == 3
+        assert rag_main([QUESTION, "--store", str(small_store)]) == 3
         assert mentions_korean(capsys.readouterr().err)
 
     @pytest.mark.parametrize(
@@ -220,7 +248,7 @@ class TestIndex:
         else:
             path.write_bytes(path.read_bytes()[: path.stat().st_size // 2] if damage == "cut" else b"")
         if name != "CURRENT":
-            assert rag([QUESTION, "--store", str(small_store)]) == 3
+            assert rag_main([QUESTION, "--store", str(small_store)]) == 3
             assert "python -m ingest --rebuild --public" in capsys.readouterr().err
         assert take_in(small_store, "public", options=("--rebuild",)) == 0
         assert snapshot_files(small_store, "public") == before
@@ -306,7 +334,7 @@ class TestSettings:
         assert mentions_korean(str(error.value))
         for part in parts:
             assert part in str(error.value)
-        assert rag([QUESTION]) == 2
+        assert rag_main([QUESTION]) == 2
 
     def test_the_environment_goes_before_the_file(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("ONSIL_N_THREADS", "7")

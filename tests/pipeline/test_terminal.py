@@ -277,6 +277,16 @@ class TestOddQuestions:
         assert decomposed != QUESTION
         assert stable(pipeline.ask(asked(decomposed))) == stable(pipeline.ask(asked(QUESTION)))
 
+    @pytest.mark.parametrize("unseen", ["\u200b", "\u200d", "\u2060", "\ufeff", "\u00ad", "\u202e"])
+    def test_characters_that_are_not_seen_change_nothing(self, pipeline: Pipeline, unseen: str) -> None:
+        spoilt = unseen.join(QUESTION)
+        assert stable(pipeline.ask(asked(spoilt))) == stable(pipeline.ask(asked(QUESTION)))
+
+    def test_who_asks_of_a_poisoning_is_sent_to_the_doctor_first(self, pipeline: Pipeline) -> None:
+        for text in ("농약을 마셨어요", "약 치다가 어지러워서 쓰러졌어요. 토마토 하우스예요"):
+            assert "119" in pipeline.ask(asked(text)).answer.notes[0]
+        assert not any("119" in note for note in pipeline.ask(asked(QUESTION)).answer.notes)
+
     def test_particles_do_not_hide_a_word(self, pipeline: Pipeline) -> None:
         plain = pipeline.ask(asked("토마토 잎곰팡이병"), system="sparse").evidence.items
         inflected = pipeline.ask(asked("토마토에서 잎곰팡이병이"), system="sparse").evidence.items

@@ -23,6 +23,7 @@ STAGE_LABELS = {
     "fusion": "순위 합치기",
     "evidence": "근거 읽기",
     "answer": "답변 쓰기",
+    "rerank": "└ 문장 고르기",
 }
 _CHANNEL = "channel:"
 
