@@ -18,9 +18,9 @@ from eval.commands import add_commands
 from eval.farm import by_kind, run_farm, summary, text_reader
 from eval.latency import run_latency, run_sub_questions
 from eval.questions import SETS_DIR, load_questions, tune_questions
-from eval.refusal import fit_refusal, write
-from rag.answering.calibration import DOCUMENTS
-from rag.assembly import build_pipeline
+from eval.refusal import fit_refusal, fit_reranked, write
+from rag.answering.calibration import load_calibration
+from rag.assembly import build_pipeline, levels_file
 from rag.errors import RagError
 from rag.pipeline import Pipeline
 from rag.profile_table import ProfileTable
@@ -146,11 +146,11 @@ def _refusal(args: argparse.Namespace, pipeline: Pipeline) -> dict[str, Any]:
     encoder = pipeline.embedder.model_name
     reranked = settings.reranker and load_reranker(encoder) is not None
     questions = tune_questions()
-    report = (
-        fit_refusal(pipeline, settings, reserved(questions), (DOCUMENTS,))
-        if reranked
-        else fit_refusal(pipeline, settings, questions)
-    )
+    if reranked:
+        plain = load_calibration(levels_file(settings), encoder).refusal
+        report = fit_reranked(pipeline, settings, reserved(questions), plain)
+    else:
+        report = fit_refusal(pipeline, settings, questions)
     print(json.dumps(report, ensure_ascii=False, indent=2))
     if args.write:
         write(settings.profiles.with_name("answering.v1.json"), encoder, report, reranked=reranked)

@@ -9,8 +9,8 @@ adapters that were fitted without them (``eval.adapter``).
 From the same candidates come the levels that the screens speak of (``calibration.Relevance``): the median and the 5 %
 quantile of the cosines of answering sentences.
 
-With a cross-encoder only the fold that it was not tuned on takes part, and the weights are put apart from those without
-one (``ONSIL_RERANKER=false``).
+With a cross-encoder only the fold that it was not tuned on takes part; on so few questions two numbers are fitted, the scale
+of the weights without one (``ONSIL_RERANKER=false``) and the weight of its log-odds.
 
 Figures are of FOLDS folds, each fitted on the others: share of questions all of whose expected facts stand in the first 1,
 2, 3 and 6 sentences, and in any (``reach``).
@@ -19,16 +19,18 @@ Figures are of FOLDS folds, each fitted on the others: share of questions all of
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
+from scipy.special import logsumexp
 
-from eval.adapter import FOLDS, asked_held_out, fold_of, reserved
+from eval.adapter import FOLDS, asked_held_out, reserved
 from eval.compare import save_report
 from eval.levels import put_levels
 from eval.questions import Question, tune_questions
@@ -113,18 +115,37 @@ def fit(asked: Sequence[Candidates], penalty: float = PENALTY) -> Array:
     return weights
 
 
+def scaled(asked: Sequence[Candidates], plain: Array) -> Array:
+    """``plain`` weights times a fitted scale, with a fitted weight of the last feature; neither is negative."""
+    rows = [one for one in asked if one.answers.any()]
+
+    def loss(w: Array) -> float:
+        total = PENALTY * float(w @ w) / 2
+        for one in rows:
+            scores = _scaled(plain, w) @ one.features.T
+            total += float(logsumexp(scores) - logsumexp(scores[one.answers]))
+        return total
+
+    return _scaled(plain, minimize(loss, np.array([1.0, 0.0]), method="L-BFGS-B", bounds=[(0, None)] * 2).x)
+
+
+def _scaled(plain: Array, w: Array) -> Array:
+    return np.append(w[0] * plain[:-1], w[1])
+
+
 def covered(one: Candidates, weights: Array, depth: int) -> bool:
     """Whether the first ``depth`` candidates state every fact."""
     order = np.argsort(-(one.features @ weights), kind="stable")[:depth]
     return bool(one.states[order].any(axis=0).all()) if len(order) else False
 
 
-def cross_validated(asked: Sequence[Candidates]) -> dict[str, Any]:
-    """Figures of weights fitted without the fold that is measured."""
-    held = [fit([one for one in asked if fold_of(one.question_id) != fold]) for fold in range(FOLDS)]
+def cross_validated(asked: Sequence[Candidates], fitted: Callable[[Sequence[Candidates]], Array]) -> dict[str, Any]:
+    """Figures of weights ``fitted`` without the part that is measured."""
+    part = {one.question_id: zlib.crc32(f"part {one.question_id}".encode()) % FOLDS for one in asked}
+    held = [fitted([one for one in asked if part[one.question_id] != fold]) for fold in range(FOLDS)]
     report: dict[str, Any] = {"n_questions": len(asked)}
     for depth in DEPTHS:
-        found = [covered(one, held[fold_of(one.question_id)], depth) for one in asked]
+        found = [covered(one, held[part[one.question_id]], depth) for one in asked]
         report[f"first_{depth}"] = round(float(np.mean(found)), 4)
     report["reach"] = round(float(np.mean([bool(one.states.any(axis=0).all()) for one in asked])), 4)
     return report
@@ -166,14 +187,19 @@ def _ranking(args: argparse.Namespace) -> None:
     asked = [
         found
         for _, found in asked_held_out(
-            pipeline.embedder, questions, settings, lambda question: candidates_of(pipeline, question, in_force, reranker)
+            pipeline.embedder,
+            questions,
+            settings,
+            lambda question: candidates_of(pipeline, question, in_force, reranker),
         )
     ]
-    weights = dict(zip(FEATURES, (round(float(w), 4) for w in fit(asked)), strict=True))
+    plain = np.array(astuple(load_calibration(levels_file(settings), encoder).sentences))
+    fitted = (lambda some: scaled(some, plain)) if reranked else fit
+    weights = dict(zip(FEATURES, (round(float(w), 4) for w in fitted(asked)), strict=True))
     report: dict[str, Any] = {
         "encoder": encoder,
         "sentences": weights,
-        **cross_validated(asked),
+        **cross_validated(asked, fitted),
         "relevance": relevance_levels(asked),
     }
     print("  ".join(f"{key} {value:.3f}" for key, value in report.items() if isinstance(value, float)))

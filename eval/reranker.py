@@ -39,10 +39,10 @@ from eval.uncertainty import auroc
 from rag.answering.calibration import load_calibration
 from rag.answering.sentences import Ranker, heading_of
 from rag.assembly import build_pipeline, levels_file
+from rag.embedding import slug
 from rag.errors import SettingsError
 from rag.files import write_whole
 from rag.pipeline import Pipeline
-from rag.embedding import slug
 from rag.reranker import RERANKERS, SCALE, Body, EncoderFile, Reranker, encoder_file, load_reranker, packed, pair_text
 from rag.schema import Query, Scope
 from rag.settings import load_settings

@@ -14,11 +14,11 @@ from rag.answering.asked import figure_asked, missing_terms
 from rag.answering.calibration import Calibration, RefusalModel
 from rag.answering.choice import NORMAL, Choice, Limits, aspects_of, choose, registers
 from rag.answering.extractive import ExtractiveAnswerer
-from rag.answering.refusals import emergency
 from rag.answering.refusals import (
     NO_REGISTRATION,
     NOT_FOUND,
     ONLY_REGISTERED,
+    emergency,
     lacks_registration,
     refusal,
     registration_note,

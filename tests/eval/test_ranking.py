@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-import eval.ranking
-from eval.adapter import FOLDS, fold_of
-from eval.ranking import DEPTHS, PENALTY, SIGNS, Array, Candidates, covered, cross_validated, fit, states_of
+from eval.adapter import FOLDS
+from eval.ranking import DEPTHS, PENALTY, SIGNS, Array, Candidates, covered, cross_validated, fit, scaled, states_of
 from rag.answering.calibration import SentenceWeights
 from rag.answering.sentences import FEATURES, Scored
 from rag.citations import Candidate
@@ -96,6 +95,16 @@ def test_no_other_weights_within_the_bounds_lose_less(questions: list[Candidates
         assert np.abs(found).sum() < np.abs(fit(few)).sum()
 
 
+def test_a_scale_and_one_weight_are_found(questions: list[Candidates]) -> None:
+    plain = TRUTH / 2
+    plain[-1] = 0
+    found = scaled(questions, plain)
+    assert found[:-1] == pytest.approx(TRUTH[:-1], rel=0.15)
+    assert found[-1] == pytest.approx(TRUTH[-1], rel=0.3)
+    against = [Candidates(one.question_id, one.features * np.append(np.ones(11), -1), one.states) for one in questions]
+    assert scaled(against, plain)[-1] == 0
+
+
 def test_questions_whose_answer_was_not_found_teach_nothing(questions: list[Candidates]) -> None:
     some = questions[:50]
     lost = [Candidates(f"x{n}", one.features * 9, np.zeros((12, 1), bool)) for n, one in enumerate(questions[50:60])]
@@ -122,7 +131,7 @@ def test_covered_by_hand() -> None:
 
 
 def test_held_out_figures_are_of_weights_that_have_not_seen_the_question(
-    questions: list[Candidates], monkeypatch: pytest.MonkeyPatch
+    questions: list[Candidates],
 ) -> None:
     some = [*questions[:60], candidates([0.2, 0.1], [[0], [0]])]
     fitted: list[set[str]] = []
@@ -132,11 +141,12 @@ def test_held_out_figures_are_of_weights_that_have_not_seen_the_question(
         fitted.append({one.question_id for one in asked})
         return nearest
 
-    monkeypatch.setattr(eval.ranking, "fit", watched)
-    report = cross_validated(some)
-    for fold, ids in enumerate(fitted):
-        assert ids == {one.question_id for one in some if fold_of(one.question_id) != fold}
+    report = cross_validated(some, watched)
+    everything = {one.question_id for one in some}
+    left_out = [everything - ids for ids in fitted]
     assert len(fitted) == FOLDS
+    assert sorted(id_ for ids in left_out for id_ in ids) == sorted(everything)
+    assert all(5 < len(ids) < 20 for ids in left_out)
     assert report["n_questions"] == 61
     for depth in DEPTHS:
         assert report[f"first_{depth}"] == round(float(np.mean([covered(one, nearest, depth) for one in some])), 4)

@@ -10,8 +10,20 @@ import numpy as np
 import pytest
 
 import eval.refusal
-from eval.refusal import SIGNS, fit, fit_one, fit_refusal, leave_one_out, predict, shares, threshold_for, write
-from rag.answering.calibration import DOCUMENTS, RECORDS, Support
+from eval.refusal import (
+    SIGNS,
+    fit,
+    fit_one,
+    fit_refusal,
+    fit_reranked,
+    leave_one_out,
+    predict,
+    scaled,
+    shares,
+    threshold_for,
+    write,
+)
+from rag.answering.calibration import DOCUMENTS, RECORDS, RefusalModel, Support
 from rag.errors import ProfileError
 from tests.eval.test_adapter import question
 
@@ -117,15 +129,56 @@ def test_questions_on_records_have_a_model_of_their_own(monkeypatch: pytest.Monk
     assert report["leave_one_out"][RECORDS] == alone["leave_one_out"]
 
 
+def test_with_a_cross_encoder_a_scale_and_one_weight_are_fitted() -> None:
+    rng = np.random.default_rng(8)
+    plain = RefusalModel(**dict.fromkeys(NAMES, 0.0) | {"bias": 0.5, "threshold": 0.3, "said": 2.0, "missing": -3.0})
+    weights = np.array([getattr(plain, name) for name in NAMES])
+    cross = NAMES.index("cross")
+    x = rng.normal(size=(4000, len(NAMES)))
+    margin = 0.5 * (plain.bias + x @ weights) + 1.5 * x[:, cross]
+    y = (rng.random(4000) < 1 / (1 + np.exp(-margin))).astype(float)
+    bias, found = scaled(x, y, plain)
+    assert found[NAMES.index("said")] == pytest.approx(1.0, abs=0.15)
+    assert found[NAMES.index("missing")] == pytest.approx(-1.5, abs=0.2)
+    assert found[cross] == pytest.approx(1.5, abs=0.2)
+    assert bias == pytest.approx(0.25, abs=0.35)  # both kinds count alike, whatever their number
+    assert sum(weight == 0 for weight in found) == len(NAMES) - 3
+    x[:, cross] *= -1
+    assert scaled(x, y, plain)[1][cross] == 0
+
+
+def test_what_is_fitted_with_a_cross_encoder_is_put_apart(tmp_path: Path) -> None:
+    path = tmp_path / "answering.v1.json"
+    path.write_text(json.dumps({"encoders": {"e": {"refusal": {"documents": 1}}}}))
+    write(path, "e", {"refusal": {"documents": 2}, "leave_one_out": {}, "n_questions": {}}, reranked=True)
+    found = json.loads(path.read_text())["encoders"]["e"]
+    assert (found["refusal"], found["reranked"]["refusal"]) == ({"documents": 1}, {"documents": 2})
+
+
+def test_records_keep_their_model_with_a_cross_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = made(40, seed=9)
+    asked = [
+        (replace(question(), answerable=bool(answerable)), n < 10, Support(**dict(zip(NAMES, row, strict=True))))
+        for n, (row, answerable) in enumerate(zip(x.tolist(), y, strict=True))
+    ]
+    monkeypatch.setattr(eval.refusal, "supports_of", lambda pipeline, settings, questions: asked)
+    plain = RefusalModel(**dict.fromkeys(NAMES, 0.5) | {"bias": 0.0, "threshold": 0.3})
+    report = fit_reranked(None, None, [], plain)  # type: ignore[arg-type]
+    assert report["n_questions"] == {DOCUMENTS: 30}
+    bias, weights = scaled(x[10:], y[10:], plain)
+    assert report["refusal"][DOCUMENTS]["bias"] == round(bias, 4)
+    assert report["refusal"][DOCUMENTS]["cross"] == round(float(weights[NAMES.index("cross")]), 4)
+
+
 def test_write_changes_the_model_of_one_encoder(tmp_path: Path) -> None:
     path = tmp_path / "answering.v1.json"
     old = {"citation_threshold": 0.5, "sentences": {"words": 1.0}, "refusal": {"bias": 1.0}}
     path.write_text(json.dumps({"version": "1", "encoders": {"e": old, "f": old}}))
     report = {"refusal": {"bias": 2.0}, "leave_one_out": {"answerable_answered": 0.9}, "n_questions": 3}
-    write(path, "e", report)
+    write(path, "e", report, reranked=False)
     found = json.loads(path.read_text())["encoders"]
     assert found["f"] == old
     assert (found["e"]["sentences"], found["e"]["citation_threshold"]) == ({"words": 1.0}, 0.5)
     assert (found["e"]["refusal"], found["e"]["n_questions"]) == ({"bias": 2.0}, 3)
     with pytest.raises(ProfileError, match="'g'"):
-        write(path, "g", report)
+        write(path, "g", report, reranked=False)

@@ -77,7 +77,9 @@ def test_sentence_questions_are_questions_of_their_own() -> None:
     assert 0.25 < np.mean([not answers for _, _, answers in rows]) < 0.35
     tested = {unicodedata.normalize("NFC", q.question).strip() for q in load_questions(SETS_DIR / "farm.jsonl")}
     assert not tested & {text for _, text, _ in rows}
-    assert all(list(json.loads(line)) == ["id", "question", "answers"] for line in SOURCE.read_text("utf-8").splitlines())
+    assert all(
+        list(json.loads(line)) == ["id", "question", "answers"] for line in SOURCE.read_text("utf-8").splitlines()
+    )
 
 
 def test_a_fold_is_left_for_what_is_fitted_on_the_logits() -> None:
@@ -116,7 +118,12 @@ def test_figures_by_hand() -> None:
         example("." * MEASURED + "x", "x" * (MEASURED + 1)),
     ]
     told = measure(Told({"문장 1": 2.0, "문장 2": 1.0}), asked)  # type: ignore[arg-type]
-    assert told == {"n_questions": 6, "first_1": pytest.approx(1 / 3, abs=1e-4), "first_1_without": pytest.approx(1 / 3, abs=1e-4), "auroc": 0.5}
+    assert told == {
+        "n_questions": 6,
+        "first_1": pytest.approx(1 / 3, abs=1e-4),
+        "first_1_without": pytest.approx(1 / 3, abs=1e-4),
+        "auroc": 0.5,
+    }
 
 
 def test_without_pytorch_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,7 +107,9 @@ class TestReranker:
         for result in (with_it, without):
             assert "1.2" in result.answer.text
             assert result.banners == ()
-        cross = [next(d.data["support"] for d in r.trace.decisions if "support" in d.data).cross for r in (with_it, without)]
+        cross = [
+            next(d.data["support"] for d in r.trace.decisions if "support" in d.data).cross for r in (with_it, without)
+        ]
         assert cross[0] > 0
         assert cross[1] == 0
         assert with_it.trace.latency_ms["rerank"] > without.trace.latency_ms["rerank"]
