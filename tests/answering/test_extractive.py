@@ -239,9 +239,9 @@ def test_more_than_a_few_sentences_must_be_nearer_to_the_best(view: View) -> Non
     one = ranked(asked, evidence(view, "딸기_양액"))[0]
     alike = [replace(one, text=f"문장 {n}", number=n, relevance=70.0, candidate=_apart(one, n)) for n in range(4)]
     between = 70.0 - (choice.GAP + choice.FEW_GAP) / 2
-    short = [*alike[:2], replace(alike[3], relevance=between)]
-    assert len(choose(asked, short)) == 3
-    assert len(choose(asked, [*alike[:3], replace(alike[3], relevance=between)])) == 3
+    further = replace(alike[3], relevance=between)
+    assert len(choose(asked, [*alike[: choice.FEW - 1], further])) == choice.FEW
+    assert len(choose(asked, [*alike[: choice.FEW], further])) == choice.FEW
 
 
 def test_the_second_of_a_part_is_near_its_first(view: View) -> None:
