@@ -23,7 +23,7 @@ import io
 import json
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -143,8 +143,17 @@ class Candidates:
 
 
 def teaching(examples: Sequence[Example]) -> list[Example]:
-    """Those with a candidate to read, and with an answering one where something answers."""
-    return [one for one in examples if any(one.answers) or (not one.answerable and any(one.fit))]
+    """Those with a candidate to read, and with an answering one where something answers.
+
+    Sentences that answer none of the questions are not read: a model of this size learns them by heart as sentences that
+    never answer, and so turns away what is asked for the first time.
+    """
+    known = {pair[1] for one in examples for pair, answers in zip(one.sentences, one.answers, strict=True) if answers}
+    kept = [
+        replace(one, fit=tuple(fits and pair[1] in known for pair, fits in zip(one.sentences, one.fit, strict=True)))
+        for one in examples
+    ]
+    return [one for one in kept if any(one.answers) or (not one.answerable and any(one.fit))]
 
 
 class Trainer:

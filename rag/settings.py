@@ -63,7 +63,7 @@ class Settings(BaseSettings):
     web_allow_private: bool = False
 
     evidence_control: bool = True
-    reranker: bool = True
+    reranker: bool = False
     query_refiner: bool = False
     count_words: bool = True
 

@@ -33,15 +33,15 @@ class Limits:
 NORMAL = Limits(6, 395)
 DETAILED = Limits(14, 1400)
 # All in units of relevance, log-odds: a further sentence may be this much weaker than the best one, …
-GAP = 2.0
+GAP = 4.0
 # … this much while the answer has only a few, …
-FEW, FEW_GAP = 2, 5.0
+FEW, FEW_GAP = 3, 5.0
 # … the second of a part than the first, the best of a day than the best of all days, one of a role than the first.
-PER_PART, PART_GAP = 2, 2.0
+PER_PART, PART_GAP = 2, 3.0
 DAY_GAP = 5.0
 ROLE_GAP = 4.5
 # What a sentence loses that says nothing new; sentences with this cosine say nothing of each other.
-REDUNDANCY, UNRELATED = 1.0, 0.80
+REDUNDANCY, UNRELATED = 1.5, 0.80
 # What a heading that names a role adds to a sentence below it; once more where it says what to do when it has happened.
 HEADED = 1.0
 # Almost the same sentence in two documents.

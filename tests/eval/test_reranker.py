@@ -7,6 +7,7 @@ import random
 import sys
 import unicodedata
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -67,7 +68,17 @@ def test_few_candidates_are_all_drawn() -> None:
 def test_a_question_whose_answer_was_not_found_teaches_nothing() -> None:
     found, lost = example("x.", "xx"), example("..", "xx")
     none, empty = example("..", "xx", answerable=False), example("", "", answerable=False)
-    assert teaching([found, lost, none, empty]) == [found, none]
+    kept = teaching([found, lost, none, empty])
+    assert [one.answers for one in kept] == [found.answers, none.answers]
+    assert [one.answerable for one in kept] == [True, False]
+
+
+def test_sentences_that_never_answer_are_not_learned_by_heart() -> None:
+    first, second = example("x..", "xxx"), example(".x.", "xxx")
+    none, other = example("...", "xxx", answerable=False), example("..", "xx", answerable=False)
+    other = replace(other, sentences=(("제목", "딴 문장"), ("제목", "또 딴 문장")))
+    # sentences 0 and 1 answer some question, sentence 2 none
+    assert [one.fit for one in teaching([first, second, none, other])] == [(True, True, False)] * 3
 
 
 def test_sentence_questions_are_questions_of_their_own() -> None:
