@@ -126,9 +126,9 @@ def test_refusal_names_what_was_near(new_app: NewApp, monkeypatch: pytest.Monkey
     answer = ExtractiveAnswerer.answer
 
     def refuse(
-        self: ExtractiveAnswerer, asked: Any, evidence: FusedEvidence, results: Any, top_k: int
+        self: ExtractiveAnswerer, asked: Any, evidence: FusedEvidence, results: Any, top_k: int, recorder: Any
     ) -> tuple[Answer, Any]:
-        return refusal(evidence.items[:top_k], self.name), answer(self, asked, evidence, results, top_k)[1]
+        return refusal(evidence.items[:top_k], self.name), answer(self, asked, evidence, results, top_k, recorder)[1]
 
     monkeypatch.setattr(ExtractiveAnswerer, "answer", refuse)
     app = ask(new_app(), EC)

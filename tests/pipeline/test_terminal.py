@@ -14,6 +14,7 @@ import pytest
 from eval.questions import SETS_DIR, load_questions
 from rag.__main__ import main as rag
 from rag.assembly import build_pipeline
+from rag.errors import SettingsError
 from rag.pipeline import MAX_QUESTION, Pipeline
 from rag.render import RETRIEVAL_STAGES, as_json, as_text
 from rag.schema import CHANNEL_LABELS, CHANNELS, Result
@@ -228,7 +229,7 @@ class TestExplain:
 
 
 class TestOddQuestions:
-    @pytest.mark.parametrize("text", ["?", "??!…", "😀🌱", "\u200b", "ㅋㅋㅋ", "뭐?", "...", "\ufffd", "  . "])
+    @pytest.mark.parametrize("text", ["?", "??!…", "😀🌱", "ㅋㅋㅋ", "뭐?", "...", "\ufffd", "  . "])
     def test_nothing_to_look_for_is_a_refusal_with_a_hint(self, pipeline: Pipeline, text: str) -> None:
         answer = pipeline.ask(asked(text)).answer
         assert answer.refused
@@ -276,6 +277,11 @@ class TestOddQuestions:
         decomposed = unicodedata.normalize("NFD", QUESTION)
         assert decomposed != QUESTION
         assert stable(pipeline.ask(asked(decomposed))) == stable(pipeline.ask(asked(QUESTION)))
+
+    @pytest.mark.parametrize("text", ["", " \n", "\u200b", "\u2060 \ufeff"])
+    def test_nothing_seen_is_no_question(self, pipeline: Pipeline, text: str) -> None:
+        with pytest.raises(SettingsError, match="비어 있습니다"):
+            pipeline.ask(asked(text))
 
     @pytest.mark.parametrize("unseen", ["\u200b", "\u200d", "\u2060", "\ufeff", "\u00ad", "\u202e"])
     def test_characters_that_are_not_seen_change_nothing(self, pipeline: Pipeline, unseen: str) -> None:
