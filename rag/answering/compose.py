@@ -12,7 +12,7 @@ from rag.answering.asked import REGISTERED, Asked
 from rag.answering.extractive import ExtractiveAnswerer
 from rag.answering.llm import Draft, Hooks, LlmAnswerer, Request, long_parts
 from rag.answering.prompts import NOT_FOUND
-from rag.answering.refusals import refusal
+from rag.answering.refusals import FIRST_AID, emergency, refusal
 from rag.answering.sentences import candidates_of
 from rag.channels.web import KIND as WEB_KIND
 from rag.citations import cite
@@ -123,6 +123,9 @@ class Composer:
         if not any(result.status in ("ok", "empty") for result in results):
             recorder.decide("answer", "거절", "답한 검색 채널이 하나도 없습니다.")
             return refusal((), name, note="검색이 모두 실패해 찾아보지 못했습니다. 자료가 없다는 뜻이 아닙니다.")
+        if emergency(asked.text) and not any(FIRST_AID.search(item.chunk.text) for item in used):
+            recorder.decide("answer", "거절", "사람이 농약에 중독된 질문인데 응급 처치를 적은 자료가 없습니다.")
+            return refusal(used.items, name)
         if near_only:
             recorder.decide("answer", "거절", "질문의 날짜·동·작성자에 맞는 자료가 없습니다.")
             return refusal(used.items, name, asked=asked)

@@ -290,7 +290,9 @@ class TestOddQuestions:
 
     def test_who_asks_of_a_poisoning_is_sent_to_the_doctor_first(self, pipeline: Pipeline) -> None:
         for text in ("농약을 마셨어요", "약 치다가 어지러워서 쓰러졌어요. 토마토 하우스예요"):
-            assert "119" in pipeline.ask(asked(text)).answer.notes[0]
+            answer = pipeline.ask(asked(text)).answer
+            assert "119" in answer.notes[0]
+            assert answer.refused
         assert not any("119" in note for note in pipeline.ask(asked(QUESTION)).answer.notes)
 
     def test_particles_do_not_hide_a_word(self, pipeline: Pipeline) -> None:
