@@ -20,11 +20,10 @@ from eval.latency import run_latency, run_sub_questions
 from eval.questions import SETS_DIR, load_questions, tune_questions
 from eval.refusal import fit_refusal, fit_reranked, write
 from rag.answering.calibration import load_calibration
-from rag.assembly import build_pipeline, levels_file
+from rag.assembly import build_pipeline, levels_file, reranker_of
 from rag.errors import RagError
 from rag.pipeline import Pipeline
 from rag.profile_table import ProfileTable
-from rag.reranker import load_reranker
 from rag.schema import LEVELS, Effort, Level
 from rag.settings import load_settings
 from rag.weighting import SYSTEMS
@@ -144,7 +143,7 @@ def _latency(args: argparse.Namespace, pipeline: Pipeline) -> dict[str, Any]:
 def _refusal(args: argparse.Namespace, pipeline: Pipeline) -> dict[str, Any]:
     settings = load_settings(store=args.store)
     encoder = pipeline.embedder.model_name
-    reranked = settings.reranker and load_reranker(encoder) is not None
+    reranked = reranker_of(settings, encoder) is not None
     questions = tune_questions()
     if reranked:
         plain = load_calibration(levels_file(settings), encoder).refusal

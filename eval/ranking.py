@@ -37,9 +37,9 @@ from eval.questions import Question, tune_questions
 from eval.scoring import contains_expected
 from rag.answering.calibration import SentenceWeights, load_calibration
 from rag.answering.sentences import FEATURES, Scored, rank_sentences
-from rag.assembly import build_pipeline, levels_file
+from rag.assembly import build_pipeline, levels_file, reranker_of
 from rag.pipeline import Pipeline
-from rag.reranker import Reranker, load_reranker
+from rag.reranker import Reranker
 from rag.schema import Query, Scope
 from rag.settings import load_settings
 from rag.tracing import Recorder
@@ -68,22 +68,38 @@ class Candidates:
         return found
 
 
-def candidates_of(
-    pipeline: Pipeline, question: Question, weights: SentenceWeights, reranker: Reranker | None
-) -> Candidates:
-    """What the answerer would choose from."""
-    query = Query(text=question.question, scope=Scope(farm_id=question.farm), asked_at=question.asked_at)
+def scored_of(
+    pipeline: Pipeline, query: Query, weights: SentenceWeights, reranker: Reranker | None = None
+) -> tuple[bool, list[Scored]]:
+    """Whether a question is on a farm's records, and the sentences that the answerer would choose from."""
     recorder = Recorder()
     understood = pipeline.understand(query, recorder)
     results = pipeline.retriever.run(understood.plan, recorder)
     retrieved = pipeline.retriever.fuse_results(pipeline.planned(understood, ADAPTIVE), results, recorder)
     asked = understood.asked
     items = retrieved.evidence.items[: understood.plan.top_k]
-    scored = rank_sentences(asked, items, weights, reranker)
-    gold = {document for group in question.gold for document in group}
-    states = [[states_of(one, gold, fact, asked.record) for fact in question.expect] for one in scored]
+    return asked.record, rank_sentences(asked, items, weights, reranker)
+
+
+def query_of(question: Question) -> Query:
+    """A question of a set, as the farm that asks it would."""
+    return Query(text=question.question, scope=Scope(farm_id=question.farm), asked_at=question.asked_at)
+
+
+def candidates_of(
+    pipeline: Pipeline, question: Question, weights: SentenceWeights, reranker: Reranker | None
+) -> Candidates:
+    """What the answerer would choose from."""
+    record, scored = scored_of(pipeline, query_of(question), weights, reranker)
+    gold = gold_of(question)
+    states = [[states_of(one, gold, fact, record) for fact in question.expect] for one in scored]
     features = np.array([one.features for one in scored], np.float64).reshape(len(scored), len(FEATURES))
     return Candidates(question.id, features, np.array(states, bool).reshape(len(states), len(question.expect)))
+
+
+def gold_of(question: Question) -> set[str]:
+    """All documents that answer a question, or a part of it."""
+    return {document for group in question.gold for document in group}
 
 
 def states_of(scored: Scored, gold: set[str], fact: Sequence[str], record: bool) -> bool:
@@ -180,7 +196,7 @@ def _ranking(args: argparse.Namespace) -> None:
     settings = load_settings(store=args.store)
     pipeline = build_pipeline(settings, extractive=True)
     encoder = pipeline.embedder.model_name
-    reranker = load_reranker(encoder) if settings.reranker else None
+    reranker = reranker_of(settings, encoder)
     reranked = reranker is not None
     in_force = load_calibration(levels_file(settings), encoder, reranked=reranked).sentences
     questions = [q for q in (reserved(tune_questions()) if reranked else tune_questions()) if q.answerable]

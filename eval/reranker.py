@@ -19,7 +19,6 @@ The lowest ``FROZEN`` layers and the embeddings stay as they are. Kept are diffe
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import random
 from collections.abc import Iterator, Sequence
@@ -34,20 +33,17 @@ from tqdm import tqdm
 from eval.adapter import RESERVED, fold_of, reserved
 from eval.compare import save_report
 from eval.questions import SETS_DIR, Question, tune_questions
-from eval.ranking import states_of
+from eval.ranking import gold_of, query_of, scored_of, states_of
 from eval.uncertainty import auroc
 from rag.answering.calibration import load_calibration
-from rag.answering.sentences import Ranker, heading_of
+from rag.answering.sentences import Scored, heading_of
 from rag.assembly import build_pipeline, levels_file
-from rag.embedding import slug
+from rag.embedding import save_arrays
 from rag.errors import SettingsError
-from rag.files import write_whole
 from rag.pipeline import Pipeline
 from rag.reranker import RERANKERS, SCALE, Body, EncoderFile, Reranker, encoder_file, load_reranker, packed, pair_text
 from rag.schema import Query, Scope
 from rag.settings import load_settings
-from rag.tracing import Recorder
-from rag.weighting import ADAPTIVE
 
 SOURCE = SETS_DIR / "source" / "sentence_questions.jsonl"
 FROZEN = 4
@@ -57,14 +53,12 @@ BATCH, STEPS, RATE, HEAD_RATE, WARM_UP = 8, 1300, 8e-5, 20.0, 0.06
 NEAR = 0.955
 MEASURED = 24
 SEED = 0
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
     """A question with its candidates, likeliest first: (heading, sentence), whether it answers, whether it may be read."""
 
-    question_id: str
     question: str
     answerable: bool
     sentences: tuple[tuple[str, str], ...]
@@ -97,49 +91,43 @@ class Candidates:
         self._weights = load_calibration(levels_file(settings), pipeline.embedder.model_name).sentences
         self._now = settings.now()
 
-    def _ranker(self, query: Query) -> Ranker:
-        recorder = Recorder()
-        understood = self._pipeline.understand(query, recorder)
-        results = self._pipeline.retriever.run(understood.plan, recorder)
-        planned = self._pipeline.planned(understood, ADAPTIVE)
-        retrieved = self._pipeline.retriever.fuse_results(planned, results, recorder)
-        return Ranker(understood.asked, retrieved.evidence.items[: understood.plan.top_k], self._weights)
+    def _scored(self, query: Query) -> tuple[bool, list[Scored]]:
+        record, scored = scored_of(self._pipeline, query, self._weights)
+        return record, sorted(scored, key=lambda one: (-one.relevance, one.number))
 
     def of_question(self, question: Question) -> Example:
         """A fitting question: a candidate of a gold document with an expected fact answers; others with one are not read."""
-        ranker = self._ranker(
-            Query(text=question.question, scope=Scope(farm_id=question.farm), asked_at=question.asked_at)
-        )
-        scored = sorted(ranker.scored(), key=lambda one: (-one.relevance, one.number))
-        record = ranker.asked.record
-        anywhere = {one.chunk.doc_id for one in scored}
-        gold = {document for group in question.gold for document in group}
-        states = [any(states_of(one, gold, fact, record) for fact in question.expect) for one in scored]
-        stated = [any(states_of(one, anywhere, fact, record) for fact in question.expect) for one in scored]
-        return Example(
-            question.id,
-            question.question,
-            question.answerable,
-            tuple((heading_of(one.chunk, record), one.candidate.text) for one in scored),
-            tuple(states),
-            tuple(here or not there for here, there in zip(states, stated, strict=True)),
-        )
+        record, scored = self._scored(query_of(question))
+        gold, anywhere = gold_of(question), {one.chunk.doc_id for one in scored}
+        right = [any(states_of(one, gold, fact, record) for fact in question.expect) for one in scored]
+        alike = [any(states_of(one, anywhere, fact, record) for fact in question.expect) for one in scored]
+        return _example(question.question, question.answerable, record, scored, right, alike)
 
-    def of_sentences(self, id_: str, text: str, answering: frozenset[str]) -> Example:
+    def of_sentences(self, text: str, answering: frozenset[str]) -> Example:
         """A question written for sentences, on the public documents."""
-        ranker = self._ranker(Query(text=text, scope=Scope(), asked_at=self._now))
-        scored = sorted(ranker.scored(), key=lambda one: (-one.relevance, one.number))
+        _, scored = self._scored(Query(text=text, scope=Scope(), asked_at=self._now))
         right = [one.candidate.text in answering for one in scored]
         vectors = np.array([one.candidate.vector for one in scored])
         near = (vectors @ vectors[right].T).max(axis=1) > NEAR if any(right) else np.zeros(len(scored), bool)
-        return Example(
-            id_,
-            text,
-            bool(answering),
-            tuple((heading_of(one.chunk, record=False), one.candidate.text) for one in scored),
-            tuple(right),
-            tuple(here or not there for here, there in zip(right, near.tolist(), strict=True)),
-        )
+        return _example(text, bool(answering), False, scored, right, near.tolist())
+
+
+def _example(
+    text: str,
+    answerable: bool,
+    record: bool,
+    scored: Sequence[Scored],
+    right: Sequence[bool],
+    alike: Sequence[bool],
+) -> Example:
+    """``alike``: sentences that may answer, too; those of them that are not ``right`` are not read."""
+    return Example(
+        text,
+        answerable,
+        tuple((heading_of(one.chunk, record), one.candidate.text) for one in scored),
+        tuple(right),
+        tuple(answers or not may for answers, may in zip(right, alike, strict=True)),
+    )
 
 
 def teaching(examples: Sequence[Example]) -> list[Example]:
@@ -177,15 +165,12 @@ class Trainer:
         self.body = Body(self._file, {})
         self.tensors: dict[str, Any] = {}
         for number, layer in enumerate(self.body.layers):
-            for kind, kept in (("w", layer.matrices), ("b", layer.biases)):
-                for name, values in kept.items():
-                    self.tensors[f"l{number}.{name}.{kind}"] = torch.tensor(values)
-        self.start = {name: value.clone() for name, value in self.tensors.items()}
+            for name, values in layer.tensors.items():
+                self.tensors[f"l{number}.{name}"] = torch.tensor(values, requires_grad=number >= FROZEN)
+        self._start = {n: value.detach().clone() for n, value in self.tensors.items() if value.requires_grad}
+        self._tuned = [self.tensors[name] for name in self._start]
         self.head = torch.zeros(self._file.width, requires_grad=True)
         self.bias = torch.zeros(1, requires_grad=True)
-        self._tuned = [value for name, value in self.tensors.items() if int(name[1:].split(".")[0]) >= FROZEN]
-        for value in self._tuned:
-            value.requires_grad_()
 
     def logits(self, texts: Sequence[str]) -> Any:
         """Log-odds of pair texts, shape (n,); gradients flow to the tuned tensors."""
@@ -265,9 +250,9 @@ class Trainer:
 
     def changes(self) -> dict[str, npt.NDArray[Any]]:
         """What was learned, as ``rag.reranker.load_reranker`` reads it."""
-        learned = {name: (value - self.start[name]).detach().numpy() for name, value in self.tensors.items()}
+        learned = {name: (self.tensors[name].detach() - start).numpy() for name, start in self._start.items()}
         return {
-            **packed_changes({n: v for n, v in learned.items() if int(n[1:].split(".")[0]) >= FROZEN}),
+            **packed_changes(learned),
             "head.w": self.head.detach().numpy(),
             "head.b": self.bias.detach().numpy(),
         }
@@ -317,12 +302,13 @@ def _reranker(args: argparse.Namespace) -> None:
     questions = tune_questions()
     if trainer is not None:
         taught = [
-            candidates.of_sentences(*row) for row in tqdm(list(sentence_questions()), desc="문장 질문", unit="개")
+            candidates.of_sentences(text, answering)
+            for _, text, answering in tqdm(list(sentence_questions()), desc="문장 질문", unit="개")
         ]
         others = [question for question in questions if fold_of(question.id) != RESERVED]
         taught += [candidates.of_question(question) for question in tqdm(others, desc="조정용 질문", unit="개")]
         trainer.fit(teaching(taught), args.steps)
-        save(RERANKERS, encoder, trainer.changes())
+        save_arrays(RERANKERS, encoder, trainer.changes())
         load_reranker.cache_clear()
     reranker = load_reranker(encoder)
     if reranker is None:
@@ -332,10 +318,3 @@ def _reranker(args: argparse.Namespace) -> None:
     print("  ".join(f"{key} {value:.3f}" for key, value in report.items() if isinstance(value, float)))
     if args.json:
         save_report(args.json, report)
-
-
-def save(folder: Path, encoder: str, changes: dict[str, npt.NDArray[Any]]) -> None:
-    """Write changes for ``rag.reranker.load_reranker``."""
-    out = io.BytesIO()
-    np.savez_compressed(out, **changes)  # type: ignore[arg-type]
-    write_whole(folder / f"{slug(encoder)}.npz", out.getvalue())

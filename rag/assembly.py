@@ -138,12 +138,19 @@ def relevance_levels(settings: Settings) -> Relevance | None:
     return load_calibration(levels_file(settings), embedder.model_name).relevance
 
 
-def _reranker(settings: Settings, embedder: Encoder) -> tuple[Reranker | None, str]:
-    """The cross-encoder of the encoder in use, or what is to be said of its loss."""
-    if not settings.reranker:
-        return None, ""
+def reranker_of(settings: Settings, encoder: str) -> Reranker | None:
+    """The cross-encoder of an encoder; None where the settings want none or none was tuned.
+
+    Raises:
+        SettingsError: it cannot be read.
+    """
+    return load_reranker(encoder) if settings.reranker else None
+
+
+def _reranker_or_banner(settings: Settings, encoder: str) -> tuple[Reranker | None, str]:
+    """The cross-encoder, or what is to be said of its loss."""
     try:
-        return load_reranker(embedder.model_name), ""
+        return reranker_of(settings, encoder), ""
     except SettingsError as error:
         return None, f"{error} 그때까지는 이 모델 없이 답합니다."
 
@@ -187,7 +194,7 @@ def build_pipeline(
         components(embedder.model_name),
         warm={"G2", *(rule.granularity for rule in table.effort.values())},  # names in questions are read off G2
     )
-    reranker, lost = _reranker(settings, embedder)
+    reranker, lost = _reranker_or_banner(settings, embedder.model_name)
     calibration = load_calibration(levels_file(settings), embedder.model_name, reranked=reranker is not None)
     llm, llm_weighting, refiner = None, None, None
     if settings.model is not None:

@@ -19,12 +19,13 @@ their indexes are not touched by it.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import re
 import threading
 import zlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -37,6 +38,7 @@ from llama_index.core.base.embeddings.base import BaseEmbedding
 from pydantic import PrivateAttr
 
 from rag.errors import SettingsError
+from rag.files import write_whole
 from rag.schema import FloatVector
 from rag.settings import ROOT
 
@@ -116,11 +118,11 @@ class QueryAdapter:
 
     def save(self, folder: Path, model_name: str) -> Path:
         """Write it for the encoder ``model_name``; the matrix in float16."""
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{slug(model_name)}.npz"
-        with path.open("wb") as out:
-            np.savez_compressed(out, matrix=self.matrix.astype(np.float16), mean=self.mean.astype(np.float32))
-        return path
+        arrays: dict[str, npt.NDArray[Any]] = {
+            "matrix": self.matrix.astype(np.float16),
+            "mean": self.mean.astype(np.float32),
+        }
+        return save_arrays(folder, model_name, arrays)
 
 
 def load_adapter(model_name: str, folder: Path = ADAPTERS) -> QueryAdapter | None:
@@ -129,13 +131,13 @@ def load_adapter(model_name: str, folder: Path = ADAPTERS) -> QueryAdapter | Non
     Raises:
         SettingsError: the file cannot be read.
     """
-    path = folder / f"{slug(model_name)}.npz"
+    path = arrays_file(folder, model_name)
     if not path.exists():
         return None
     try:
-        with np.load(path) as data:
-            matrix, mean = data["matrix"].astype(np.float32), data["mean"].astype(np.float32)
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error) as error:
+        data = load_arrays(path)
+        matrix, mean = data["matrix"].astype(np.float32), data["mean"].astype(np.float32)
+    except (ValueError, KeyError) as error:
         raise SettingsError(
             f"질문 보정 파일 '{path}' 을(를) 읽을 수 없습니다({error}). 원래 파일로 되돌리거나 지워 주세요. 지우면 보정 없이 찾습니다."
         ) from error
@@ -417,9 +419,36 @@ def _opened(name: str, threads: int, api_key: str | None) -> Encoder:
     )
 
 
-def slug(model_name: str) -> str:
+def _slug(model_name: str) -> str:
     """A model's name as a file's."""
     return model_name.replace("/", "_")
+
+
+def arrays_file(folder: Path, model_name: str) -> Path:
+    """Where ``folder`` keeps what was fitted for an encoder."""
+    return folder / f"{_slug(model_name)}.npz"
+
+
+def save_arrays(folder: Path, model_name: str, arrays: Mapping[str, npt.NDArray[Any]]) -> Path:
+    """Write what was fitted for an encoder, whole or not at all."""
+    out = io.BytesIO()
+    np.savez_compressed(out, **arrays)  # type: ignore[arg-type]
+    path = arrays_file(folder, model_name)
+    write_whole(path, out.getvalue())
+    return path
+
+
+def load_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """All arrays of a file.
+
+    Raises:
+        ValueError: it cannot be read.
+    """
+    try:
+        with np.load(path) as data:
+            return {name: data[name] for name in data.files}
+    except (OSError, EOFError, BadZipFile, zlib.error) as error:
+        raise ValueError(str(error)) from error
 
 
 def text_key(text: str) -> bytes:
@@ -431,7 +460,7 @@ class EmbeddingCache:
     """Passage vectors by text hash: read-only shipped shards plus one writable file. float16, keyed by model."""
 
     def __init__(self, model_name: str, folders: Sequence[Path]) -> None:
-        self._slug = slug(model_name)
+        self._slug = _slug(model_name)
         self._vectors: dict[bytes, npt.NDArray[np.float16]] = {}
         for folder in folders:
             for path in sorted(folder.glob(f"{self._slug}*.npz")):

