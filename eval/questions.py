@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from pathlib import Path
@@ -23,6 +23,7 @@ Split = Literal["tune", "test"]
 Groups = tuple[tuple[str, ...], ...]
 
 SETS_DIR = Path(__file__).parent / "sets"
+SENTENCE_QUESTIONS = SETS_DIR / "source" / "sentence_questions.jsonl"
 SPLIT_SEED = 20261201
 TUNE_SHARE = 0.2
 
@@ -168,6 +169,13 @@ def tune_questions(sets_dir: Path = SETS_DIR) -> list[Question]:
     """All questions that anything may be fitted on: the tune parts of both built files."""
     everything = (*load_questions(sets_dir / _BUILT), *load_questions(sets_dir / _BUILT_TUNE))
     return [question for question in everything if question.split == "tune"]
+
+
+def sentence_questions(path: Path = SENTENCE_QUESTIONS) -> Iterator[tuple[str, str, frozenset[str]]]:
+    """Id, question and answering sentences (none: nothing answers) of the questions that were written for sentences."""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        yield row["id"], row["question"], frozenset(row["answers"])
 
 
 def _document_id(entry: ManifestEntry) -> str:

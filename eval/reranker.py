@@ -19,9 +19,8 @@ The lowest ``FROZEN`` layers and the embeddings stay as they are. Kept are diffe
 from __future__ import annotations
 
 import argparse
-import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,7 @@ from tqdm import tqdm
 
 from eval.adapter import RESERVED, fold_of, reserved
 from eval.compare import save_report
-from eval.questions import SETS_DIR, Question, tune_questions
+from eval.questions import Question, sentence_questions, tune_questions
 from eval.ranking import gold_of, query_of, scored_of, states_of
 from eval.uncertainty import auroc
 from rag.answering.calibration import load_calibration
@@ -45,7 +44,6 @@ from rag.reranker import RERANKERS, SCALE, Body, EncoderFile, Reranker, encoder_
 from rag.schema import Query, Scope
 from rag.settings import load_settings
 
-SOURCE = SETS_DIR / "source" / "sentence_questions.jsonl"
 FROZEN = 4
 ANSWERS, HARD, LIKELIEST = 2, 4, 14
 BATCH, STEPS, RATE, HEAD_RATE, WARM_UP = 8, 1300, 8e-5, 20.0, 0.06
@@ -73,13 +71,6 @@ class Example:
         likely = rng.sample(wrong[:LIKELIEST], min(HARD, len(wrong[:LIKELIEST])))
         rest = [n for n in wrong if n not in likely]
         return right, likely + rng.sample(rest, min(1, len(rest)))
-
-
-def sentence_questions(path: Path = SOURCE) -> Iterator[tuple[str, str, frozenset[str]]]:
-    """Id, question and answering sentences of each line."""
-    for line in path.read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
-        yield row["id"], row["question"], frozenset(row["answers"])
 
 
 class Candidates:
