@@ -8,8 +8,8 @@ likeliest others and one further one are read; with "nothing answers" as one mor
 
     −log(Σ_{answering} e^{z} / (e^n + Σ e^{z}))          or, where nothing answers,   −log(e^n / (e^n + Σ e^{z}))
 
-The reserved fold is never trained on: what is fitted on the logits (``eval.ranking``, ``eval.refusal``) is fitted there, on
-logits such as a new question has. Figures are of it, too: how often the candidate with the highest logit answers
+The reserved fold is never trained on, nor is any question that a sentence answers which answers one of the fold: what is
+fitted on the logits (``eval.ranking``, ``eval.refusal``) is fitted there, on logits such as a new question has. Figures are of it, too: how often the candidate with the highest logit answers
 (``first_1``), and the AUROC of the highest logit for whether a question is answerable.
 
 The lowest ``FROZEN`` layers and the embeddings stay as they are. Kept are differences to the encoder's weights, matrices in
@@ -133,6 +133,16 @@ def teaching(examples: Sequence[Example]) -> list[Example]:
         for one in examples
     ]
     return [one for one in kept if any(one.answers) or (not one.answerable and any(one.fit))]
+
+
+def apart(examples: Sequence[Example], held: Sequence[Example]) -> list[Example]:
+    """Those that no sentence answers which answers one of ``held``."""
+    known = {pair[1] for one in held for pair, answers in zip(one.sentences, one.answers, strict=True) if answers}
+    return [
+        one
+        for one in examples
+        if not any(answers and pair[1] in known for pair, answers in zip(one.sentences, one.answers, strict=True))
+    ]
 
 
 class Trainer:
@@ -291,6 +301,7 @@ def _reranker(args: argparse.Namespace) -> None:
     encoder = pipeline.embedder.model_name
     candidates = Candidates(pipeline)
     questions = tune_questions()
+    asked = [candidates.of_question(q) for q in tqdm(reserved(questions), desc="재는 질문", unit="개")]
     if trainer is not None:
         taught = [
             candidates.of_sentences(text, answering)
@@ -298,13 +309,12 @@ def _reranker(args: argparse.Namespace) -> None:
         ]
         others = [question for question in questions if fold_of(question.id) != RESERVED]
         taught += [candidates.of_question(question) for question in tqdm(others, desc="조정용 질문", unit="개")]
-        trainer.fit(teaching(taught), args.steps)
+        trainer.fit(teaching(apart(taught, asked)), args.steps)
         save_arrays(RERANKERS, encoder, trainer.changes())
         load_reranker.cache_clear()
     reranker = load_reranker(encoder)
     if reranker is None:
         raise SettingsError(f"'{encoder}' 의 재순위 모델이 없습니다. '--fit' 으로 맞추세요.")
-    asked = [candidates.of_question(q) for q in tqdm(reserved(questions), desc="재는 질문", unit="개")]
     report = {"encoder": encoder, **measure(reranker, asked)}
     print("  ".join(f"{key} {value:.3f}" for key, value in report.items() if isinstance(value, float)))
     if args.json:

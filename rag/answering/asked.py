@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
-from rag.answering.rows import registered_names
+from rag.answering.rows import pest_of, registered_names
 from rag.lexicon import Lexicon
 from rag.query.expand import record_words
 from rag.query.slots import excluded_spans
 from rag.schema import ChunkRecord, FloatVector, PlannedQuery, QueryFeatures
 from rag.stores.view import View
 
-CROP, CULTIVAR = "작물", "품종"
+CROP, CULTIVAR, SUBSTANCE = "작물", "품종", "농자재"
 PESTS = frozenset({"병", "바이러스", "해충", "생리장해"})
 # Lexicon types whose absence from a passage makes it the wrong passage.
 HARD_TYPES = frozenset({CROP, CULTIVAR, *PESTS})
 REGISTERED = "농약등록"
-# What is asked for → what the answering figure looks like. The first cue that fits counts.
+# What is asked for → what the answering figure looks like; one of them where a question asks for several.
 _FIGURES: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = tuple(
     (re.compile(cue), re.compile(figure))
     for cue, figure in (
+        (r"얼마나\s?\S{0,6}\s?(?:빠[지졌]|줄[어이]|차지|늘[어리]|아[끼껴낄]|절감)", r"\d\s*(?:%|퍼센트|배|분의)|\d"),
         (r"[가-힣]의\s?얼마|몇\s?분의", r"\d\s*(?:%|퍼센트)|분의\s?\d"),
         (r"몇\s?장", r"\d\s*(?:장|매)|[한두세네]\s?장"),
         (r"며칠|몇\s?일", r"\d\s*일|하루|이틀|사흘|주(?:일)?\s?간"),
@@ -46,9 +48,9 @@ _FIGURES: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = tuple(
             r"(?:비용|가격|값|시급|임금|보험료|수리비|단가|요금|금액|과태료|벌금)\S*\s.*얼마|얼마.*(?:들|주고|내야)",
             r"\d\s*[만천억]?\s*원|만원",
         ),
-        (r"얼마|몇", r"\d"),
     )
 )
+_SOME_FIGURE = re.compile(r"얼마|몇")
 _DAY_ASKED = re.compile(r"며칠(?:날|에|이|\s?(?:인|이|예))|몇\s?월|언제|날짜|어느\s?날")
 _LATEST = re.compile(r"남았|남아|마지막|최근|지금|현재|요즘|제일\s?나중")
 _DETAIL = re.compile(r"자세[하히]|상세[하히]|길게|구체적으로")
@@ -64,20 +66,34 @@ _REGISTRATION = re.compile(
 _IN_PRODUCTS_PLACE = re.compile(
     r"(?P<word>[가-힣A-Za-z]{2,})\s+(?:[가-힣]*(?:수화제|유제|액제|입제|수용제|유탁제|캡슐제|미탁제)\s*\S*\s+)?(?:몇\s?배|희석|몇\s?(?:번|회)|(?:수확\s)?며칠\s?전|써도|쳐도|뿌려도|(?:쓸|칠|뿌릴)\s?수)"
 )
-_PENALTY = re.compile(r"과태료|벌금|처벌|벌칙|위반|징역|과징금")
-_names_of: WeakKeyDictionary[View, tuple[str, ...]] = WeakKeyDictionary()
+# What the law says of pesticides, or what came of one, no registration tells.
+_NO_REGISTRATION = re.compile(
+    r"과태료|벌금|처벌|벌칙|위반|징역|과징금|교육|판매업|수입업|제조업|신고(?=[하해를는증서])|(?:어떤|무슨)\s?피해|피해[가를]\s?(?:났|나|입|봤)|부작용"
+)
+_IN_BRACKETS = re.compile(r"\([^()]*\)")
+_WEEDS = re.compile(r"잡초|제초제|풀\s?(?:을\s)?(?:잡|죽)")
+_names_of: WeakKeyDictionary[View, dict[str, frozenset[str]]] = WeakKeyDictionary()
 
 
-def _names_on_file(view: View) -> tuple[str, ...]:
-    """Brands and active ingredients of all registrations of a view, in lower case, read once; two letters or more."""
+def _names_on_file(view: View) -> dict[str, frozenset[str]]:
+    """Brands and active ingredients of all registrations of a view, in lower case, two letters or more, in their order, with
+    the documents that register them; read once.
+    """
     if view not in _names_of:
         registered = {document.doc_id for document in view.documents if document.kind == REGISTERED}
-        found: set[str] = set()
+        found: defaultdict[str, set[str]] = defaultdict(set)
         for chunk in view.chunks_of(registered, "G2"):
             for record in view.sentences(chunk.chunk_id)[0]:
-                found.update(registered_names(chunk.text[record.start : record.end]))
-        _names_of[view] = tuple(sorted(name.lower() for name in found if len(name) > 1))
+                for name in registered_names(chunk.text[record.start : record.end]):
+                    found[name.lower()].add(chunk.doc_id)
+        _names_of[view] = {name: frozenset(found[name]) for name in sorted(found) if len(name) > 1}
     return _names_of[view]
+
+
+def _targets_on_file(view: View) -> tuple[str, ...]:
+    """What the registrations of a view are against or for, by the titles of their sheets."""
+    titles = {pest_of(document.title, document.crop) for document in view.documents if document.kind == REGISTERED}
+    return tuple(sorted({_IN_BRACKETS.sub("", title).strip() for title in titles} - {""}))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,8 +153,29 @@ class Asked:
     def crops(self) -> frozenset[str]:
         """Crops that a passage may be on: those asked for and those they are a kind of (여름딸기 → 딸기)."""
         asked = {*self.named(CROP), *self.features.values("crop")}
-        broader = {crop for crop in self.view.catalogue.crops for name in asked if name.endswith(crop)}
+        names = {alias: crop for alias, crop in self.lexicon.canonical.items() if crop in self.view.catalogue.crops}
+        names |= {crop: crop for crop in self.view.catalogue.crops}
+        broader = {crop for alias, crop in names.items() for name in asked if name.endswith(alias) and len(alias) > 1}
         return frozenset((*asked, *broader))
+
+    @cached_property
+    def targets(self) -> tuple[str, ...]:
+        """What a pesticide is asked for: pests of the lexicon, and what else a registration sheet is against or for
+        (땅강아지, 일년생잡초, 생장촉진).
+        """
+        pests = self.named(*PESTS)
+        text = re.sub(r"\s", "", self.text)
+        weeds = _WEEDS.search(self.text) is not None
+        further = [
+            target
+            for target in _targets_on_file(self.view)
+            if (target in text or (weeds and "잡초" in target)) and not any(target in self._written(p) for p in pests)
+        ]
+        return (*pests, *(target for target in further if target not in pests and target not in self.types))
+
+    def _written(self, name: str) -> tuple[str, ...]:
+        """A lexicon name and its aliases."""
+        return (name, *(alias for alias, canonical in self.lexicon.canonical.items() if canonical == name))
 
     @property
     def houses(self) -> tuple[str, ...]:
@@ -160,23 +197,42 @@ class Asked:
     @cached_property
     def registration(self) -> bool:
         """Whether the question asks which pesticides are registered or how one is used."""
-        if self.record or _PENALTY.search(self.text):
+        if self.record or _NO_REGISTRATION.search(self.text):
             return False
         if _REGISTRATION.search(self.text) or self.dose:
-            return bool(self.named(*PESTS) or self.products or self.unregistered)
-        return bool(self.products and (self.crops or self.named(*PESTS)))
+            return bool(self.targets or self.products or self.unregistered)
+        return bool(self.products and (self.crops or self.targets))
 
     @cached_property
     def products(self) -> tuple[str, ...]:
-        """Registered products of the question, of whatever crop and pest, in lower case: brands and active ingredients."""
+        """Registered products of the question, of whatever crop and pest, in lower case: brands and active ingredients; not
+        those it leaves out ("심볼 말고").
+        """
+        return tuple(name for name in self._products if name not in self.products_left_out)
+
+    @cached_property
+    def products_left_out(self) -> tuple[str, ...]:
+        """Registered products that the question does not want."""
+        spans = [self.text[start:end].lower() for start, end in excluded_spans(self.text)]
+        return tuple(name for name in self._products if any(name in span for span in spans))
+
+    @cached_property
+    def _products(self) -> tuple[str, ...]:
         text = self.text.lower()
+        names = _names_on_file(self.view)
         known = {name.lower() for name, kind in self.types.items() if kind in HARD_TYPES}
-        found = [
-            name
-            for name in _names_on_file(self.view)
-            if name in text and name not in known and re.search(rf"(?<![가-힣a-z0-9]){re.escape(name)}", text)
-        ]
+        found = [name for name in names if name in text and name not in known]
+        found = [name for name in found if re.search(rf"(?<![가-힣a-z0-9]){re.escape(name)}", text)]
+        # a substance by its short name: 지베렐린 is registered as 지베렐린산
+        short = [name.lower() for name, kind in self.types.items() if kind == SUBSTANCE and name.lower() not in names]
+        found += [name for name in names if name.startswith(tuple(short))]
         return tuple(name for name in found if not any(name != other and name in other for other in found))
+
+    @cached_property
+    def product_sheets(self) -> frozenset[str]:
+        """Documents that register one of the question's products."""
+        names = _names_on_file(self.view)
+        return frozenset(document for name in self.products for document in names[name])
 
     @cached_property
     def unregistered(self) -> str:
@@ -194,7 +250,7 @@ class Asked:
     @cached_property
     def dose(self) -> bool:
         """Whether the question asks for a pesticide's dose, pre-harvest interval or number of sprays."""
-        if self.record or _PENALTY.search(self.text):
+        if self.record or _NO_REGISTRATION.search(self.text):
             return False
         if self.unregistered:
             return True
@@ -207,11 +263,11 @@ class Asked:
 
 def figure_asked(question: str) -> re.Pattern[str] | None:
     """What a figure must look like to answer: "며칠" → a number of days; None when no quantity is asked for."""
-    for cue, figure in _FIGURES:
-        match = cue.search(question)
-        if match:
-            return figure if figure.pattern else re.compile(rf"\d\s*{match[1]}|[한두세네]\s?{match[1]}")
-    return None
+    asked = [(cue.search(question), figure.pattern) for cue, figure in _FIGURES]
+    found = [figure or rf"\d\s*{cue[1]}|[한두세네]\s?{cue[1]}" for cue, figure in asked if cue]
+    if not found:
+        return re.compile(r"\d") if _SOME_FIGURE.search(question) else None
+    return re.compile("|".join(found))
 
 
 def missing_terms(asked: Asked, chunk: ChunkRecord) -> list[str]:

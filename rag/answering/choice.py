@@ -126,19 +126,29 @@ def choose(asked: Asked, scored: Sequence[Scored], limits: Limits = NORMAL) -> l
         mine = [s for s in scored if registers(asked, s)]
         mine = [s for s in mine if not expired(s.candidate.text, asked.today)] or mine
         if mine:
+            told = [s for s in scored if not is_registration(s.candidate.text)]
+            _take_parts(choice, [*mine, *told], len(asked.parts))
             for crop in asked.named(CROP):
-                choice.take(_best([s for s in mine if s.chunk.crop == crop], choice))
-            for pest in asked.named(*PESTS):
-                if not any(kind_of(pest) in s.chunk.title for s in choice.sentences):
-                    choice.take(_best([s for s in mine if kind_of(pest) in s.chunk.title], choice))
-            _take_best(choice, mine, GAP)
+                if not any(s.chunk.crop == crop for s in choice.sentences):
+                    choice.take(_best([s for s in mine if s.chunk.crop == crop], choice))
+            for target in asked.targets:
+                if not any(kind_of(target) in s.chunk.title for s in choice.sentences):
+                    choice.take(_best([s for s in mine if kind_of(target) in s.chunk.title], choice))
+            for product in asked.products:
+                if not any(_is_of(s, product) for s in choice.sentences):
+                    choice.take(_best([s for s in mine if _is_of(s, product)], choice))
+            # what a guide says of it counts with the registrations where it answers better than all of them
+            level = max(s.relevance for s in mine)
+            _take_best(choice, [*mine, *(s for s in told if s.relevance > level)], GAP)
             return choice.sentences
     sides = aspects_of(asked)
     for aspect in sides:
         choice.take(_best([s for s in scored if aspect(s.chunk, s.candidate.text)], choice))
     months = [s for s in scored if s.exact and s.chunk.kind in MONTHLY_KINDS]
-    if months and all(
-        any(side(s.chunk, s.candidate.text) for s in months) for side in sides
+    if (
+        months
+        and max(s.relevance for s in months) >= max(s.relevance for s in scored)
+        and all(any(side(s.chunk, s.candidate.text) for s in months) for side in sides)
     ):  # the record itself is there: what else that month's papers say is not asked
         _take_best(choice, months, math.inf)
         return choice.sentences
@@ -158,17 +168,24 @@ def registers(asked: Asked, scored: Scored) -> bool:
     if scored.chunk.kind != REGISTERED or not is_registration(scored.candidate.text):
         return False
     here = f"{scored.chunk.title} {scored.candidate.text}"
-    crops, pests = asked.named(CROP), asked.named(*PESTS)
+    crops, targets = asked.named(CROP), asked.targets
     if crops and scored.chunk.crop not in crops and not any(says(name, here) for name in crops):
         return False
     pairs = _pairs(asked)
     if pairs and not any(scored.chunk.crop == crop and kind_of(pest) in here for crop, pest in pairs):
         return False
     sheet = f"{scored.chunk.title} {dict(cells_of(scored.candidate.text)).get('병해충', '')}"
-    if pests and not any(kind_of(name) in sheet for name in pests):
+    if targets and not any(kind_of(name) in sheet for name in targets):
         return False
     named = {name.lower() for name in registered_names(scored.candidate.text)}
-    return not named.isdisjoint(asked.products) if asked.products else bool(pests)
+    if not named.isdisjoint(asked.products_left_out):
+        return False
+    return not named.isdisjoint(asked.products) if asked.products else bool(targets)
+
+
+def _is_of(scored: Scored, product: str) -> bool:
+    """Whether a sentence is the registration of a product."""
+    return product in (name.lower() for name in registered_names(scored.candidate.text))
 
 
 def _pairs(asked: Asked) -> list[tuple[str, str]]:

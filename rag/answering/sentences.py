@@ -29,7 +29,6 @@ import numpy.typing as npt
 from rag.answering.asked import (
     CROP,
     CULTIVAR,
-    PESTS,
     REGISTERED,
     Asked,
     figure_asked,
@@ -153,16 +152,16 @@ def passages_of(asked: Asked, items: Sequence[Evidence]) -> list[ChunkRecord]:
 
 
 def _sheets(asked: Asked) -> Iterator[str]:
-    """Registration sheets whose titles name an asked crop and an asked pest."""
+    """Registration sheets of an asked crop whose titles name what the pesticide is asked for; where a question tells only
+    the product, those that register it.
+    """
     if not asked.registration:
         return
-    pests = asked.named(*PESTS)
+    targets = [kind_of(target) for target in asked.targets]
     for document in asked.view.documents:
-        if (
-            document.kind == REGISTERED
-            and document.crop in asked.crops
-            and any(kind_of(p) in document.title for p in pests)
-        ):
+        if document.kind != REGISTERED or document.crop not in asked.crops:
+            continue
+        if any(name in document.title for name in targets) if targets else document.doc_id in asked.product_sheets:
             yield document.doc_id
 
 
@@ -332,7 +331,7 @@ class Ranker:
         if not is_registration(text):
             return spoken_row(text, self._columns)
         over = expired(text, self.asked.today)
-        pest = "" if len(self.asked.named(*PESTS)) == 1 else pest_of(candidate.chunk.title, candidate.chunk.crop)
+        pest = "" if len(self.asked.targets) == 1 else pest_of(candidate.chunk.title, candidate.chunk.crop)
         return (
             (f"{pest}: " if pest else "")
             + spoken_registration(text)

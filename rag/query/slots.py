@@ -94,6 +94,15 @@ _NO_NAME = words(
     "스마트팜 스마트 일반 시설 온실 토마토 딸기 파프리카 오이 와사비 실습 시범 선도 체험 관광 주말 보통 대부분 모든 여러 작은 소규모 대규모 가족 개인 유리온실 비닐하우스 수경재배 "
     "양액재배 시설원예 어느 어떤"
 )
+# "화순 농장" is some farm in 화순; "화순농장" may be a farm's name.
+_REGIONS = words(
+    "강원 강원도 경기 경기도 충북 충남 전북 전남 경북 경남 제주 제주도 서귀포 세종 대전 대구 광주 부산 울산 인천 "
+    "춘천 원주 강릉 동해 태백 속초 삼척 홍천 횡성 영월 평창 정선 철원 화천 양구 인제 고성 양양 수원 화성 평택 안성 이천 여주 용인 파주 포천 "
+    "김포 양평 가평 연천 남양주 고양 청주 충주 제천 보은 옥천 영동 증평 진천 괴산 음성 단양 천안 공주 보령 아산 서산 논산 계룡 당진 금산 부여 "
+    "서천 청양 홍성 예산 태안 전주 군산 익산 정읍 남원 김제 완주 진안 무주 장수 임실 순창 고창 부안 목포 여수 순천 나주 광양 담양 곡성 구례 "
+    "고흥 보성 화순 장흥 강진 해남 영암 무안 함평 영광 장성 완도 진도 신안 포항 경주 김천 안동 구미 영주 영천 상주 문경 경산 의성 청송 영양 "
+    "영덕 청도 고령 성주 칠곡 예천 봉화 울진 창원 진주 통영 사천 김해 밀양 거제 양산 의령 함안 창녕 남해 하동 산청 함양 거창 합천"
+)
 _EXTENSION = "hwpx|hwp|pdf|docx|doc|xlsx|xls|csv|txt|md|pptx|ppt|jpg|jpeg|png|zip"
 _QUOTED = rf"(?<=['\"“‘])[^'\"“”‘’<>]{{1,80}}\.(?:{_EXTENSION})(?=['\"”’])"
 _PATH = re.compile(
@@ -353,7 +362,9 @@ def _types(text: str, catalogue: Catalogue) -> Iterator[Slot]:
 def _farms(text: str, own_farm: str | None) -> Iterator[Slot]:
     """A farm by name. Whether another farm exists is not looked up: any name but the asker's own is another's."""
     for match in _FARM.finditer(text):
-        if match[1] in _MINE | _NO_NAME:
+        if match[1] in _MINE | _NO_NAME or match[1].endswith("재배"):
+            continue
+        if match[1] in _REGIONS and match.end(1) < match.start(2):
             continue
         name = match[1] + match[2]
         rule = "farm.own" if own_farm is not None and own_farm.replace(" ", "") == name else "farm.other"

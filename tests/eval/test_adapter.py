@@ -19,6 +19,7 @@ from eval.adapter import (
     MOST_ANSWERS,
     PASSAGE,
     Adam,
+    Fitting,
     Pair,
     Sentences,
     _gradient,
@@ -26,7 +27,10 @@ from eval.adapter import (
     cross_validated,
     fit,
     fitting_questions,
+    fold_adapters,
     fold_of,
+    further_pairs,
+    held_out_adapters,
     measure,
     pairs_of,
     sentences_of,
@@ -242,13 +246,81 @@ def test_held_out_figures_are_of_adapters_that_have_not_seen_the_question(
         return real(some, rows, epochs=3)
 
     monkeypatch.setattr(eval.adapter, "fit", watched)
-    report = cross_validated(pairs, vectors)
+    fitting = Fitting("m", pairs, [], vectors)
+    report = cross_validated(fitting, fold_adapters(fitting))
     assert len(fitted) == FOLDS
     for fold, ids in enumerate(fitted):
         assert ids == {pair.id for pair in pairs if fold_of(pair.id) != fold}
-    assert (report["n_questions"], report["n_sentences"]) == (240, 240)
+    assert (report["n_questions"], report["n_further"], report["n_sentences"]) == (240, 0, 240)
     assert report["plain"] == measure(pairs, [pair.query for pair in pairs], vectors)
     assert report["adapted"]["mrr"] > report["plain"]["mrr"]
+
+
+def test_a_fold_is_held_out_with_all_that_its_sentences_answer() -> None:
+    query = np.zeros(2, np.float32)
+    asked = [
+        Pair("QT001", query, ((0,), (1,)), 3),
+        Pair("QT002", query, ((2,),), 3),
+        Pair("QT004", query, ((1, 3),), 3),
+    ]
+    written = [Pair("S1", query, ((1,),)), Pair("S2", query, ((2, 5),)), Pair("S3", query, ((7,),))]
+    fitting = Fitting("m", asked, written, unit_vectors(8, 2))
+    assert [fold_of(pair.id) for pair in asked] == [2, 4, 3]
+    # sentence 1 answers a question of fold 2: nothing that it answers is learnt for that fold, of the other folds either
+    assert [pair.id for pair in fitting.without(2)] == ["QT002", "S2", "S3"]
+    assert [pair.id for pair in fitting.without(4)] == ["QT001", "QT004", "S1", "S3"]
+    assert [pair.id for pair in fitting.without(0)] == ["QT001", "QT002", "QT004", "S1", "S2", "S3"]
+
+
+def test_sentence_questions_are_paired_with_every_place_of_their_answers() -> None:
+    sentences = Sentences(("가.", "나.", "가.", "다."), {"a": [0, 1], "b": [2, 3]}, unit_vectors(4, 2))
+    written = [
+        ("S1", "첫째?", frozenset({"가."})),
+        ("S2", "둘째?", frozenset({"다.", "나."})),
+        ("S3", "답 없음?", frozenset[str]()),
+        ("S4", "없는 문장?", frozenset({"라."})),
+    ]
+    found = further_pairs(written, sentences, lambda text: np.array([len(text), 0], np.float32))
+    assert [(pair.id, pair.facts, pair.times) for pair in found] == [("S1", ((0, 2),), 1), ("S2", ((1, 3),), 1)]
+    assert found[0].query.tolist() == [3, 0]
+
+
+def test_a_pair_is_read_as_often_as_it_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+
+    def spied(query: Any, answers: Any, others: Any, moved: Any, *rest: Any) -> Any:
+        read.append(answers[0])
+        return np.zeros_like(moved)
+
+    monkeypatch.setattr(eval.adapter, "_gradient", spied)
+    vectors = unit_vectors(100, 8)
+    fit([Pair("Q", vectors[3], ((3,),), 3), Pair("S", vectors[50], ((50,),))], vectors, epochs=2)
+    assert (read.count(3), read.count(50)) == (6, 2)
+
+
+def test_held_out_adapters_are_kept_until_what_they_rest_on_changes(
+    tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take_in(tmp_path / "store", "public", {"가.md": "# 딸기 양액\n\n딸기 EC는 1.2로 둔다.\n"}, tmp_path / "sources")
+    settings = load_settings(store=tmp_path / "store")
+    vectors, fitted = unit_vectors(64, 8), []
+    pairs = [Pair(f"q{n}", vectors[n], ((n,),)) for n in range(64)]
+
+    def fitting_of(_: object) -> Fitting:
+        fitted.append(1)
+        return Fitting("m", pairs, [], vectors)
+
+    monkeypatch.setattr(eval.adapter, "fitting_of", fitting_of)
+    monkeypatch.setattr(eval.adapter, "components", lambda name: {"embedder": FakeEmbedder.model_name})
+    first = held_out_adapters(settings, "m")
+    again = held_out_adapters(settings, "m")
+    assert len(first) == FOLDS
+    assert len(fitted) == 1
+    assert [a.matrix.tolist() for a in first] == [a.matrix.tolist() for a in again]
+    assert not np.array_equal(first[0].matrix, first[1].matrix)
+    take_in(tmp_path / "store", "public", {"나.md": "# 환기\n\n천창을 연다.\n"}, tmp_path / "sources")
+    held_out_adapters(settings, "m")
+    assert len(fitted) == 2
 
 
 # --- asking -----------------------------------------------------------------------------------------------
@@ -266,10 +338,8 @@ def encoder() -> FakeEncoder:
 @pytest.fixture
 def held(encoder: FakeEncoder, monkeypatch: pytest.MonkeyPatch) -> Held:
     """Asks ten questions; each fold's adapter has its number as mean."""
-    vectors = unit_vectors(3, 64)
     adapters = [QueryAdapter(np.eye(64, dtype=np.float32), np.full(64, fold + 1, np.float32)) for fold in range(FOLDS)]
-    monkeypatch.setattr(eval.adapter, "fitting_pairs", lambda settings: ([], vectors, "m"))
-    monkeypatch.setattr(eval.adapter, "fold_adapters", lambda pairs, rows: adapters)
+    monkeypatch.setattr(eval.adapter, "held_out_adapters", lambda settings, encoder: adapters)
     asked = [question(f"q{n}") for n in range(10)]
     return lambda ask: asked_held_out(encoder, asked, load_settings(), ask)
 

@@ -14,7 +14,7 @@ from eval.refusal import supports_of
 from rag.answering.calibration import load_calibration
 from rag.answering.sentences import FEATURES
 from rag.assembly import levels_file
-from rag.embedding import QueryAdapter, unit_rows
+from rag.embedding import QueryAdapter
 from rag.pipeline import Pipeline
 from rag.reranker import load_reranker
 from rag.settings import load_settings
@@ -52,12 +52,10 @@ def test_support_is_read_with_the_adapter_of_the_other_folds(
     in_force = pipeline.embedder.adapter
     assert in_force is not None
     away = QueryAdapter(-in_force.matrix, in_force.mean)
-    dim = pipeline.embedder.dim
-    monkeypatch.setattr(eval.adapter, "fitting_pairs", lambda settings: ([], unit_rows(np.eye(dim)), "m"))
     asked = [questions["R034"], questions["L029"]]
 
     def similarity(adapter: QueryAdapter) -> float:
-        monkeypatch.setattr(eval.adapter, "fold_adapters", lambda pairs, rows: [adapter] * eval.adapter.FOLDS)
+        monkeypatch.setattr(eval.adapter, "held_out_adapters", lambda settings, name: [adapter] * eval.adapter.FOLDS)
         found = supports_of(pipeline, load_settings(), asked)
         assert [(question.id, record) for question, record, _ in found] == [("R034", False), ("L029", True)]
         support = found[0][2]
