@@ -12,7 +12,16 @@ from rag.answering.asked import Asked
 from rag.answering.calibration import Calibration, Support
 from rag.answering.choice import DETAILED, NORMAL, aspects_of, choose
 from rag.answering.order import opening, ordered
-from rag.answering.refusals import ONLY_REGISTERED, asks_forbidden, lacks_registration, refusal, registration_note
+from rag.answering.refusals import (
+    LIVE,
+    ONLY_REGISTERED,
+    asks_forbidden,
+    asks_live,
+    lacks_registration,
+    lacks_what_is_named,
+    refusal,
+    registration_note,
+)
 from rag.answering.sentences import Scored, lead_of, rank_sentences
 from rag.answering.support import support_of
 from rag.citations import citation_of
@@ -43,11 +52,13 @@ class ExtractiveAnswerer:
     ) -> tuple[Answer, Support | None]:
         """The answer from the ``top_k`` best passages, and how well they and the channels' best scores carry it.
 
-        None where a rule on registrations refused it, or no sentence can answer.
+        None where a rule refused it, or no sentence can answer.
         """
         items = evidence.items[:top_k]
         if asks_forbidden(asked):
             return refusal(items, self.name, note=ONLY_REGISTERED, asked=asked), None
+        if asks_live(asked):
+            return refusal(items, self.name, note=LIVE, asked=asked), None
         with recorder.span("rerank"):
             scored = rank_sentences(asked, items, self._calibration.sentences, self._reranker)
         chosen = choose(asked, scored, DETAILED if asked.detailed else NORMAL)
@@ -55,6 +66,8 @@ class ExtractiveAnswerer:
             return refusal(items, self.name, note=registration_note(asked), asked=asked), None
         if not chosen:
             return refusal(items, self.name, asked=asked), None
+        if (lacking := lacks_what_is_named(asked, chosen)) is not None:
+            return refusal(items, self.name, note=lacking, asked=asked), None
         support = support_of(asked, chosen, results)
         model = self._calibration.record_refusal if asked.record else self._calibration.refusal
         if model.probability(support) < model.threshold:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from datetime import date
 
-from rag.answering.asked import Asked
+from rag.answering.asked import CULTIVAR, Asked
 from rag.answering.choice import registers
 from rag.answering.sentences import Scored
 from rag.schema import Answer, CitedSentence, Evidence
@@ -48,6 +48,23 @@ _OTHER_CROP = re.compile(
 )
 # Another plant whose name holds that of a crop: what is registered for 오이 is not for 오이고추.
 _OTHER_PLANT = re.compile(r"(?:오이|토마토)(?:맛)?고추|(?:나무|복분자|산|뱀|멍석|곰)딸기")
+
+
+LIVE = "날씨와 시세처럼 날마다 바뀌는 것은 문서에 없어 답하지 않습니다."
+NO_CONTACT = "있는 문서에는 그 전화번호나 주소가 적혀 있지 않습니다."
+_LIVE = re.compile(
+    r"(?:지금|현재|요즘|요새|오늘|내일|모레|이번\s?주)\S*\s.{0,14}(?:시세|가격|값[이은]?\s|얼마\s?(?:해요|하나|합니까|하죠))"
+    r"|(?:오늘|내일|모레|이번\s?주|주말).{0,12}(?:(?:비|눈)\s?(?:와요?|오나요?|올까요?|옵니까|온대요?)|(?:날씨|기온)\S*(?:\s?(?:어때|어떻|알려|몇|얼마).*)?)\s*[?!.]*$"
+    r"|시세[가는]?\s?(?:얼마|어때|어떻|알려|좀)"
+)
+_TO_COME = re.compile(r"내일|모레|시세")
+_CONTACT = re.compile(r"전화\s?번호|연락처|홈페이지\s?주소|이메일")
+_A_CONTACT = re.compile(r"\d{2,4}\)?[-–. ]\d{3,4}|(?<!\d)1\d{3}(?!\d|년)|https?://|www\.|[a-z]\.kr|@")
+# What is told of a cultivar itself, and not of its crop.
+_TRAIT = re.compile(
+    r"품종|교배|육성|무게|몇\s?(?:그램|g)|과중|당도|브릭스|추위|더위|마디|맛|크기|모양|색|수량|저항성|내병|강한가|강해|센가|약한가"
+)
+_YEAR = re.compile(r"(?<!\d)(?:19|20)\d{2}(?=년|\s?년산)")
 
 
 def emergency(text: str) -> tuple[str, ...]:
@@ -123,6 +140,43 @@ def registration_note(asked: Asked) -> str:
     if asked.unregistered:
         return f"‘{asked.unregistered}’(이)라는 등록 약제를 찾지 못했습니다. {NO_REGISTRATION}"
     return NO_REGISTRATION if asked.crops or _OTHER_CROP.search(asked.text) or asked.products else NO_CROP
+
+
+def asks_live(asked: Asked) -> bool:
+    """Whether the weather or a market price of the day is asked for, which no document tells; of days gone by a farm's
+    records may.
+    """
+    found = _LIVE.search(asked.text)
+    return found is not None and (not asked.record or _TO_COME.search(found[0]) is not None)
+
+
+def lacks_what_is_named(asked: Asked, chosen: Sequence[Scored]) -> str | None:
+    """What the question names and no chosen sentence speaks of, as a note; None where they do.
+
+    A cultivar whose own traits are asked for, a year of public figures, an address or a telephone number.
+    """
+    said = [f"{s.chunk.title} {s.chunk.section} {s.candidate.text}" for s in chosen]
+    if _CONTACT.search(asked.text) and not any(_A_CONTACT.search(s.candidate.text) for s in chosen):
+        return NO_CONTACT
+    if asked.record:
+        return None
+    years = _YEAR.findall(asked.text)
+    absent = [
+        year
+        for year in years
+        if not any(year in text or s.chunk.date[:4] == year for text, s in zip(said, chosen, strict=True))
+    ]
+    if years and len(absent) == len(years):
+        return f"{absent[0]}년의 것을 적은 문장을 찾지 못했습니다."
+    cultivars = asked.named(CULTIVAR) if _TRAIT.search(asked.text) else ()
+    view = asked.view
+    if cultivars and not any(
+        name in (*s.candidate.sentence.tokens, *view.entities_of(s.chunk.chunk_id))
+        for name in cultivars
+        for s in chosen
+    ):
+        return f"‘{cultivars[0]}’ 품종을 적은 문서를 찾지 못했습니다."
+    return None
 
 
 def asks_forbidden(asked: Asked) -> bool:

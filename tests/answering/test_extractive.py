@@ -5,21 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from datetime import date
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from rag.answering import choice
-from rag.answering.asked import figure_asked, missing_terms
+from rag.answering.asked import Asked, figure_asked, missing_terms
 from rag.answering.calibration import Calibration, RefusalModel
 from rag.answering.choice import NORMAL, Choice, Limits, aspects_of, choose, registers
 from rag.answering.extractive import ExtractiveAnswerer
 from rag.answering.refusals import (
+    LIVE,
+    NO_CONTACT,
     NO_REGISTRATION,
     NOT_FOUND,
     ONLY_REGISTERED,
+    asks_live,
     emergency,
     lacks_registration,
+    lacks_what_is_named,
     refusal,
     registration_note,
 )
@@ -32,11 +37,13 @@ from rag.schema import (
     ChunkRecord,
     FusedEvidence,
     PlannedQuery,
+    Scope,
     SentenceRecord,
 )
 from rag.stores.view import View
 from rag.tracing import Recorder
 from tests.answering.support import WEIGHTS, ask, evidence, ranked
+from tests.contract.conftest import open_views, take_in
 from tests.fakes import FakeEmbedder
 
 
@@ -774,3 +781,164 @@ def test_poisoned_people_are_sent_to_the_doctor(text: str) -> None:
 )
 def test_poisoned_plants_are_not(text: str) -> None:
     assert emergency(text) == ()
+
+
+# --- registrations of more than pests -----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def sheets(tmp_path_factory: pytest.TempPathFactory) -> View:
+    """Registration sheets against weeds and for growth, of one pest that no lexicon knows, and a guide."""
+
+    def sheet(crop: str, target: str, *rows: str) -> str:
+        listed = "".join(f"- {row}, 등록 유효기간 2030-12-31.\n" for row in rows)
+        return f"# {crop} {target} 등록 농약\n\n자료 기준일: 2026-04-24\n\n{listed}"
+
+    files = {
+        "농약등록/토마토/잡초.md": sheet(
+            "토마토", "일년생잡초", "메트리뷰진 수화제(상표 알파토, 한국회사): 희석배수 1000배, 정식활착후, 1회"
+        ),
+        "농약등록/딸기/생장촉진.md": sheet(
+            "딸기", "생장촉진", "지베렐린산 수용제(상표 유이란, 한국회사): 희석배수 3100배, 비닐로 덮을 때"
+        ),
+        "농약등록/딸기/땅강아지.md": sheet(
+            "딸기", "땅강아지", "비펜트린 훈연제(상표 체스, 한국회사): 사용량 100g, 수확 2일 전까지, 2회 이내"
+        ),
+        "농약등록/오이/선충.md": sheet(
+            "오이", "뿌리혹선충", "이미시아포스 입제(상표 싸이먼, 한국회사): 사용량 6㎏/10a, 정식기, 1회 이내",
+            "포스티아제이트 입제(상표 선충탄, 한국회사): 사용량 4㎏/10a, 정식기, 1회 이내",
+        ),
+        "재배/와사비.md": "# 와사비 소득\n\n10a당 소득은 500만원이다.\n",
+        "재배/오이_선충.md": "# 오이 뿌리혹선충\n\n이미시아포스 액제는 뿌리혹선충에 수확 30일 전까지 쓴다. 선충은 뿌리에 혹을 만든다.\n",
+    }  # fmt: skip
+    folder = tmp_path_factory.mktemp("sheets")
+    take_in(folder / "store", "public", files, folder / "sources")
+    return open_views(folder / "store").get(Scope())
+
+
+@pytest.mark.parametrize(
+    ("question", "targets", "products", "told"),
+    [
+        ("딸기밭 땅강아지 잡는 거 등록돼 있는지, 있으면 성분이 뭔지", ("땅강아지",), (), "체스"),
+        ("딸기 생장촉진에 등록된 약 있어요?", ("생장촉진",), (), "유이란"),
+        ("딸기 지베렐린 언제 쳐요 등록된 시기로", (), ("지베렐린산",), "유이란"),
+        ("토마토밭 풀 잡는 약 뭐 있나요", ("일년생잡초",), (), "알파토"),
+        ("토마토에 알파토는 언제 치는 약입니까", (), ("알파토",), "알파토"),
+    ],
+)
+def test_registrations_are_found_by_any_target_and_by_the_product_alone(
+    sheets: View, question: str, targets: tuple[str, ...], products: tuple[str, ...], told: str
+) -> None:
+    asked = ask(sheets, question)
+    assert (asked.targets, asked.products, asked.registration) == (targets, products, True)
+    # no sheet among the passages at hand: they are looked up
+    found = choose(asked, ranked(asked, evidence(sheets, "오이_선충")))
+    assert [registered_names(s.candidate.text)[0] for s in found] == [told]
+    assert not lacks_registration(asked, found)
+
+
+def test_what_is_left_out_is_not_told(sheets: View) -> None:
+    asked = ask(sheets, "오이 뿌리혹선충에 싸이먼 말고 등록된 약 뭐 있어요?")
+    assert (asked.products, asked.products_left_out) == ((), ("싸이먼",))
+    found = choose(asked, ranked(asked, evidence(sheets, "오이/선충")))
+    assert [registered_names(s.candidate.text)[0] for s in found] == ["선충탄"]
+
+
+def test_a_guide_that_answers_better_stands_with_the_registrations(sheets: View) -> None:
+    asked = ask(sheets, "오이 뿌리혹선충에 이미시아포스 액제는 수확 며칠 전까지 쳐요?")
+    scored = ranked(asked, evidence(sheets, "오이/선충", "오이_선충"))
+    guide = next(s for s in scored if s.text.startswith("이미시아포스 액제"))
+    for relevance, told in ((100.0, True), (-100.0, False)):
+        found = choose(asked, [replace(s, relevance=relevance) if s is guide else s for s in scored])
+        assert any(s.text == guide.text for s in found) is told
+        assert any(registers(asked, s) for s in found)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "농약 쓰는 사람 대상 안전사용기준 교육은 얼마나 자주 합니까",
+        "딸기 뿌리혹선충약 진하게 친 농가는 어떤 피해가 났어요",
+        "농약 판매업 하려면 어디에 신고해요",
+    ],
+)
+def test_what_registrations_do_not_tell_is_not_asked_of_them(sheets: View, question: str) -> None:
+    asked = ask(sheets, question)
+    assert not asked.registration
+    assert not asked.dose
+
+
+def test_a_kind_of_a_crop_by_its_other_name_is_of_that_crop(sheets: View) -> None:
+    asked = ask(sheets, "밭와사비 소득이 얼마예요")
+    assert asked.named("작물") == ("밭고추냉이",)
+    assert asked.crops == {"밭고추냉이", "와사비"}
+    assert [s.text for s in ranked(asked, evidence(sheets, "와사비", "오이_선충"))] == ["10a당 소득은 500만원이다."]
+
+
+# --- what no document tells, and what is named and not told ---------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("question", "live"),
+    [
+        ("지금 면세 경유 리터당 얼마 합니까?", True),
+        ("요즘 딸기 시세 어때요", True),
+        ("내일 비 와요?", True),
+        ("내일 우리 동네 최저기온 몇 도까지 떨어져?", True),
+        ("주말 날씨 알려줘", True),
+        ("내일 비 온다는데 하우스 환기 어떻게 해요", False),
+        ("일기예보 기온만 보고 하우스 들어가도 되나요?", False),
+        ("요즘 딸기 잎이 노래요", False),
+        ("오늘 2동 급액 EC 얼마였어", False),
+    ],
+)
+def test_what_changes_by_the_day_is_not_read_off_documents(view: View, question: str, live: bool) -> None:
+    assert asks_live(ask(view, question)) is live
+    if live:
+        given = answer(view, question, "재배/야간")
+        assert (given.refused, given.notes) == (True, (LIVE,))
+
+
+def of_documents(asked: Asked) -> Asked:
+    """The question, whatever it reads like, as one on documents."""
+    return replace(asked, features=replace(asked.features, intent="factual"))
+
+
+@pytest.mark.parametrize(
+    ("question", "name", "note"),
+    [
+        ("담배가루이 상담 전화번호 알려줘", "담배가루이", NO_CONTACT),
+        ("2019년에 토마토 급액 EC 얼마로 뒀대요?", "토마토_양액", "2019년의 것을 적은 문장을 찾지 못했습니다."),
+        ("설향 품종은 당도가 얼마예요?", "딸기_양액", "‘설향’ 품종을 적은 문서를 찾지 못했습니다."),
+        ("설향 급액 EC 얼마로 둬요?", "딸기_양액", None),  # of the crop, not of the cultivar
+        ("토마토 급액 EC 얼마로 둬요?", "토마토_양액", None),
+    ],
+)
+def test_what_is_named_must_be_told(view: View, question: str, name: str, note: str | None) -> None:
+    asked = of_documents(ask(view, question))
+    found = choose(asked, ranked(asked, evidence(view, name)))
+    assert found
+    assert lacks_what_is_named(asked, found) == note
+    given, _ = answerer().answer(asked, FusedEvidence(items=tuple(evidence(view, name))), (), 5, Recorder())
+    assert given.notes == (() if note is None else (note,))
+
+
+def test_a_year_a_number_and_a_cultivar_that_are_told(tmp_path: Path) -> None:
+    text = "# 딸기 설향\n\n2019년 설향의 당도는 10.5브릭스였다. 문의는 063-123-4567로 한다.\n"
+    take_in(tmp_path / "store", "public", {"재배/설향.md": text}, tmp_path / "sources")
+    view = open_views(tmp_path / "store").get(Scope())
+    for question in ("2019년 설향 당도 얼마예요?", "설향 문의 전화번호 알려줘", "2018년 말고 2019년 설향 당도는요?"):
+        asked = of_documents(ask(view, question))
+        assert lacks_what_is_named(asked, choose(asked, ranked(asked, evidence(view, "설향")))) is None
+    asked = of_documents(ask(view, "2018년 설향 당도 얼마예요?"))
+    assert lacks_what_is_named(asked, choose(asked, ranked(asked, evidence(view, "설향")))) is not None
+
+
+def test_a_month_row_stands_alone_only_where_it_answers_best(view: View) -> None:
+    asked = ask(view, "3월 2동 배액률 얼마였어?")
+    scored = ranked(asked, evidence(view, "2026-03-12", "2026-03_급액배액"))
+    (row,) = [s for s in scored if s.exact]
+    assert max(scored, key=lambda s: s.relevance) is row
+    assert choose(asked, scored) == [row]
+    higher = [s if s is row else replace(s, relevance=row.relevance + 1) for s in scored]
+    assert len(choose(asked, higher)) > 1

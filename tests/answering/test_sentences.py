@@ -57,6 +57,8 @@ def test_every_feature_has_a_weight_of_its_name() -> None:
         ("야간 몇 퍼센트로 둬요?", (1, 0), (0, 0)),
         ("야간 얼마로 둬요?", (1, 0), (1, 0)),
         ("야간 습도", (0, 0), (0, 0)),  # no quantity is asked for
+        ("야간 몇 도, 몇 퍼센트로 둬요?", (1, 0), (1, 0)),  # either answers a part
+        ("야간 며칠 동안 얼마나 줄어요?", (1, 0), (1, 0)),  # a share, or any figure
     ],
 )
 def test_a_figure_in_the_asked_unit(

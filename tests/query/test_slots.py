@@ -160,6 +160,11 @@ def test_formats(text: str, formats: list[str]) -> None:
         ("딸기 농장", "햇살농원", []),
         ("어느 농장이 좋아", "햇살농원", []),
         ("농장장이 쓴 것", "햇살농원", []),
+        ("화순 농장은 하루 몇 시간", "햇살농원", []),
+        ("평창 흙재배 농장 매출", "햇살농원", []),
+        ("철원 농원이 몇 평", "햇살농원", []),
+        ("화순농장은 하루 몇 시간", "햇살농원", [("화순농장", "farm.other")]),
+        ("푸른 농장은 어때", "햇살농원", [("푸른 농장", "farm.other")]),
     ],
 )
 def test_farms(text: str, own_farm: str | None, expected: list[tuple[str, str]]) -> None:
