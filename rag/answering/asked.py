@@ -61,7 +61,7 @@ _DOSE = re.compile(
 _PESTICIDE = re.compile(r"농약|약제|약(?=[은을이도\s?.,]|$)|[가-힣]약(?=[은을이도\s])|살충제|살균제|제초제|훈연제|등록")
 _PRODUCT = re.compile(r"수화제|유제|액제|입제|분제|수용제|훈연제|유탁제|캡슐제|분산성|미탁제|수면전개제")
 _REGISTRATION = re.compile(
-    r"등록|농약|약제|무슨\s?약|어떤\s?약|약\s?(?:이름|뭐|뭘|추천|있|좀|중)|칠\s?수\s?있는|[가-힣]약(?:\s|[?.!]?$)|(?<![가-힣])약[은이을]?\s*(?:[?.!]*$|알려|추천|몇|찾)|올라\s?있는"
+    r"등록|농약|약제|무슨\s?약|어떤\s?약|약\s?(?:이름|뭐|뭘|추천|있|좀|중)|칠\s?수\s?있는|[가-힣]약(?:\s|[?.!]?$)|(?<![가-힣])약[은이을]?\s*(?:[?.!]*$|알려|추천|몇|찾)|올라\s?있는|[가-힣](?:촉진|억제|조절)제"
 )
 _IN_PRODUCTS_PLACE = re.compile(
     r"(?P<word>[가-힣A-Za-z]{2,})\s+(?:[가-힣]*(?:수화제|유제|액제|입제|수용제|유탁제|캡슐제|미탁제)\s*\S*\s+)?(?:몇\s?배|희석|몇\s?(?:번|회)|(?:수확\s)?며칠\s?전|써도|쳐도|뿌려도|(?:쓸|칠|뿌릴)\s?수)"
@@ -165,17 +165,17 @@ class Asked:
         """
         pests = self.named(*PESTS)
         text = re.sub(r"\s", "", self.text)
-        weeds = _WEEDS.search(self.text) is not None
-        further = [
-            target
-            for target in _targets_on_file(self.view)
-            if (target in text or (weeds and "잡초" in target)) and not any(target in self._written(p) for p in pests)
+        # a kind of pest by its short name, which the lexicon reads as one of the kind: any 선충 is meant, not 뿌리혹선충 alone
+        kinds = [
+            alias
+            for pest in pests
+            for alias, name in self.lexicon.canonical.items()
+            if name == pest and pest not in text and alias in text and pest.endswith(alias)
         ]
-        return (*pests, *(target for target in further if target not in pests and target not in self.types))
-
-    def _written(self, name: str) -> tuple[str, ...]:
-        """A lexicon name and its aliases."""
-        return (name, *(alias for alias, canonical in self.lexicon.canonical.items() if canonical == name))
+        if _WEEDS.search(self.text):
+            kinds.append("잡초")
+        further = [t for t in _targets_on_file(self.view) if t in text or any(kind in t for kind in kinds)]
+        return (*pests, *(target for target in further if target not in pests))
 
     @property
     def houses(self) -> tuple[str, ...]:
@@ -259,6 +259,11 @@ class Asked:
         return bool(
             _PRODUCT.search(self.text) or _PESTICIDE.search(self.text) or (self.named(*PESTS) and self.products)
         )
+
+
+def asks_pesticide(question: str) -> bool:
+    """Whether a question, or a part of one, asks which pesticides are registered or how one is used."""
+    return _REGISTRATION.search(question) is not None or _DOSE.search(question) is not None
 
 
 def figure_asked(question: str) -> re.Pattern[str] | None:

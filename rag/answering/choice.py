@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from rag.answering.asked import CROP, PESTS, REGISTERED, Asked, kind_of, says
+from rag.answering.asked import CROP, PESTS, REGISTERED, Asked, asks_pesticide, kind_of, says
 from rag.answering.roles import ACTION, headed_as, role_of, wanted_roles
 from rag.answering.rows import MONTHLY_KINDS, cells_of, expired, is_registration, registered_names
 from rag.answering.sentences import Scored, lead_of
@@ -55,6 +55,8 @@ _WHOLE_DAY = re.compile(
 )
 _WHICH = re.compile(r"(?:무슨|어떤|뭔)\s?(?:병|바이러스|벌레|해충|장해)|이거\s?(?:뭐|무슨)|뭐(?:죠|예요|임|지)")
 _LEAD_IN = re.compile(r"다음 각 호|다음 각 목|다음과 같|다음의|아래와 같|순서로")
+# How a pesticide is used, as guides say it.
+_USE = re.compile(r"\d\s*배|희석|\d일\s?간격|수확\s?\d+\s?일\s?전|\d회\s?이내")
 _LEANS = re.compile(r"^(?:이|그|이런|그런|두|이때|그때|여기)(?: |에서|에는)")
 
 Aspect = Callable[[ChunkRecord, str], bool]
@@ -127,7 +129,8 @@ def choose(asked: Asked, scored: Sequence[Scored], limits: Limits = NORMAL) -> l
         mine = [s for s in mine if not expired(s.candidate.text, asked.today)] or mine
         if mine:
             told = [s for s in scored if not is_registration(s.candidate.text)]
-            _take_parts(choice, [*mine, *told], len(asked.parts))
+            told = [s for s in told if _on_target(asked, s) or not _USE.search(s.candidate.text)]
+            _take_parts(choice, told, [n for n, part in enumerate(asked.parts) if not asks_pesticide(part.text)])
             for crop in asked.named(CROP):
                 if not any(s.chunk.crop == crop for s in choice.sentences):
                     choice.take(_best([s for s in mine if s.chunk.crop == crop], choice))
@@ -137,9 +140,9 @@ def choose(asked: Asked, scored: Sequence[Scored], limits: Limits = NORMAL) -> l
             for product in asked.products:
                 if not any(_is_of(s, product) for s in choice.sentences):
                     choice.take(_best([s for s in mine if _is_of(s, product)], choice))
-            # what a guide says of it counts with the registrations where it answers better than all of them
             level = max(s.relevance for s in mine)
-            _take_best(choice, [*mine, *(s for s in told if s.relevance > level)], GAP)
+            guides = [s for s in told if s.relevance > level and _tells_use(asked, s)] if asked.dose else []
+            _take_best(choice, [*mine, *guides], GAP)
             return choice.sentences
     sides = aspects_of(asked)
     for aspect in sides:
@@ -152,7 +155,7 @@ def choose(asked: Asked, scored: Sequence[Scored], limits: Limits = NORMAL) -> l
     ):  # the record itself is there: what else that month's papers say is not asked
         _take_best(choice, months, math.inf)
         return choice.sentences
-    _take_parts(choice, scored, len(asked.parts))
+    _take_parts(choice, scored, range(len(asked.parts)))
     if asked.record and not choice.sentences:
         _take_days(choice, asked, scored)
     if not asked.parts and asks_name(asked):
@@ -183,6 +186,21 @@ def registers(asked: Asked, scored: Scored) -> bool:
     return not named.isdisjoint(asked.products) if asked.products else bool(targets)
 
 
+def _tells_use(asked: Asked, scored: Scored) -> bool:
+    """Whether a guide's sentence tells how a pesticide is used, the named product where one is."""
+    text = scored.candidate.text.lower()
+    named = not asked.products or any(product in text for product in asked.products)
+    return named and _USE.search(text) is not None
+
+
+def _on_target(asked: Asked, scored: Scored) -> bool:
+    """Whether a sentence is on what a pesticide is asked for: it names it, or names no pest and its title does."""
+    pests = {token for token in scored.candidate.sentence.tokens if asked.lexicon.type_of(token) in PESTS}
+    if not asked.targets or not pests.isdisjoint(asked.targets):
+        return True
+    return not pests and any(kind_of(target) in scored.chunk.title for target in asked.targets)
+
+
 def _is_of(scored: Scored, product: str) -> bool:
     """Whether a sentence is the registration of a product."""
     return product in (name.lower() for name in registered_names(scored.candidate.text))
@@ -207,11 +225,11 @@ def _best(scored: Sequence[Scored], choice: Choice) -> Scored | None:
     return max(left, key=lambda s: (s.relevance, -s.number), default=None)
 
 
-def _take_parts(choice: Choice, scored: Sequence[Scored], n_parts: int) -> None:
-    """In turns the best sentences of each part, with what they lean on."""
-    ranked = [sorted(scored, key=lambda s: (-s.parts[p], s.number)) for p in range(n_parts)]
+def _take_parts(choice: Choice, scored: Sequence[Scored], parts: Sequence[int]) -> None:
+    """In turns the best sentences of each of some parts, with what they lean on."""
+    ranked = [sorted(scored, key=lambda s: (-s.parts[p], s.number)) for p in parts]
     for turn in range(PER_PART):
-        for part, ordered in enumerate(ranked):
+        for part, ordered in zip(parts, ranked, strict=True):
             fresh = [s for s in ordered if s not in choice.sentences]
             if fresh and (turn == 0 or fresh[0].parts[part] >= ordered[0].parts[part] - PART_GAP):
                 choice.take(fresh[0])

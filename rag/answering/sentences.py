@@ -320,7 +320,8 @@ class Ranker:
         ]
 
     def _is_record(self, candidate: Candidate) -> bool:
-        if not self.asked.periods or self._houseless(candidate):
+        last = self.asked.latest and self._sprayed
+        if not (self.asked.periods or last) or self._houseless(candidate):
             return False
         if _EVENT.search(self.asked.text):
             return self._sprayed

@@ -801,6 +801,9 @@ def sheets(tmp_path_factory: pytest.TempPathFactory) -> View:
         "농약등록/딸기/생장촉진.md": sheet(
             "딸기", "생장촉진", "지베렐린산 수용제(상표 유이란, 한국회사): 희석배수 3100배, 비닐로 덮을 때"
         ),
+        "농약등록/딸기/잎선충.md": sheet(
+            "딸기", "딸기잎선충", "이미시아포스 입제(상표 싸이먼, 한국회사): 사용량 6㎏/10a, 정식기, 1회 이내"
+        ),
         "농약등록/딸기/땅강아지.md": sheet(
             "딸기", "땅강아지", "비펜트린 훈연제(상표 체스, 한국회사): 사용량 100g, 수확 2일 전까지, 2회 이내"
         ),
@@ -852,6 +855,27 @@ def test_a_guide_that_answers_better_stands_with_the_registrations(sheets: View)
         found = choose(asked, [replace(s, relevance=relevance) if s is guide else s for s in scored])
         assert any(s.text == guide.text for s in found) is told
         assert any(registers(asked, s) for s in found)
+
+
+def test_how_another_pest_is_treated_is_not_told(sheets: View) -> None:
+    asked = ask(sheets, "오이 뿌리혹선충약은 수확 며칠 전까지 쳐요?")
+    scored = ranked(asked, evidence(sheets, "오이/선충", "오이_선충"))
+    guide = next(s for s in scored if s.text.startswith("이미시아포스 액제"))
+    tokens = tuple("온실가루이" if token == "뿌리혹선충" else token for token in guide.candidate.sentence.tokens)
+    assert tokens != guide.candidate.sentence.tokens
+    other = replace(
+        guide.candidate,
+        sentence=replace(guide.candidate.sentence, tokens=tokens),
+    )
+    for candidate, told in ((guide.candidate, True), (other, False)):
+        likely = replace(guide, relevance=100.0, candidate=candidate)
+        found = choose(asked, [likely if s is guide else s for s in scored])
+        assert (likely in found) is told
+
+
+def test_any_of_a_kind_is_meant_by_its_short_name(sheets: View) -> None:
+    assert ask(sheets, "딸기 선충약 몇 kg 넣어요").targets == ("뿌리혹선충", "딸기잎선충")
+    assert ask(sheets, "딸기 뿌리혹선충약 몇 kg 넣어요").targets == ("뿌리혹선충",)
 
 
 @pytest.mark.parametrize(

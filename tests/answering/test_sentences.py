@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import astuple, fields, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,7 +23,8 @@ from rag.answering.sentences import (
 )
 from rag.schema import ChunkRecord, Evidence, Passage, PlannedQuery, SentenceRecord, Vote
 from rag.stores.view import View
-from tests.answering.support import WEIGHTS, ask, evidence, ranked
+from tests.answering.support import HAETSAL, WEIGHTS, ask, evidence, ranked
+from tests.contract.conftest import open_views, take_in
 from tests.fakes import FakeEmbedder
 
 
@@ -147,6 +149,17 @@ def test_the_record_that_the_slots_name(view: View) -> None:
 
 
 # --- words and nearness -----------------------------------------------------------------------------------
+
+
+def test_the_last_spraying_is_a_record_without_a_day(tmp_path: Path) -> None:
+    log = "작업일지\n작성자: 박반장\n\n2동에 메트라페논 2000배액을 살포했다. 2동 잎을 땄다.\n"
+    take_in(tmp_path / "store", "farm:haetsal", {"작업일지/2026-10-05_작업일지.txt": log}, tmp_path / "sources")
+    view = open_views(tmp_path / "store").get(HAETSAL)
+    for question, record in (("마지막으로 약 친 날 언제야", 1), ("약 친 날 언제야", 0)):
+        asked = ask(view, question)
+        assert asked.record
+        found = values(asked, evidence(view, "작업일지"))
+        assert [row["record"] for text, row in found.items() if "살포" in text] == [record]
 
 
 def test_words_of_the_sentence_and_of_its_passage(view: View) -> None:
