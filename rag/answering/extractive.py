@@ -70,7 +70,8 @@ class ExtractiveAnswerer:
             return refusal(items, self.name, note=lacking, asked=asked), None
         support = support_of(asked, chosen, results)
         model = self._calibration.record_refusal if asked.record else self._calibration.refusal
-        if model.probability(support) < model.threshold:
+        found = asked.record and support.row > 0  # the very record that is asked for
+        if not found and model.probability(support) < model.threshold:
             return refusal(items, self.name, asked=asked), support
         read = ordered(asked, chosen, aspects_of(asked))
         lead = opening(asked, read)

@@ -46,14 +46,20 @@ _ADMINISTRATION = re.compile(r",? ?등록 유효기간 [^,(]*|\.? ?\(등록 작�
 MONTHLY_KINDS = frozenset({"수확기록", "급액배액요약", "센서요약"})
 # Words that a monthly table is asked by, beside its column names, and the column that answers them.
 TOPICS = {
-    "수확기록": re.compile(r"수확|땄|딴|따[서낸]|거둔|거뒀|출하|물량|나왔|나온|생산"),
-    "급액배액요약": re.compile(r"급액|배액|이씨|EC|피에이치|pH|양액", re.I),
+    "수확기록": re.compile(r"수확|땄|딴|따[서낸]|거둔|거뒀|출하|물량|나왔|나온|나갔|나간|생산"),
+    "급액배액요약": re.compile(r"급액|배액|이씨|EC|피에이치|pH|양액|준\s?물|물\s?(?:을\s)?(?:준|줬)", re.I),
     "센서요약": re.compile(r"온도|습도|기온|추[웠운]|더[웠운]|몇\s?도|이산화탄소|CO2|일사|광량", re.I),
 }
 _COLUMNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"추[웠운]|최저|떨어[졌진]|내려[갔간]"), "최저"),
     (re.compile(r"더[웠운]|최고|올라[갔간]"), "최고"),
-    (re.compile(r"땄|딴|거둔|거뒀|물량|수확량|총(?:량|액|합|수확)|모두|합쳐|합계|다\s?해서|나왔|키로|킬로|kg"), "합계"),
+    (re.compile(r"준\s?물|물\s?(?:을\s)?(?:준|줬)"), "급액량"),
+    (
+        re.compile(
+            r"땄|딴|거둔|거뒀|물량|수확량|총(?:량|액|합|수확)|모두|합쳐|합계|(?:다|전부)\s?해서|나왔|키로|킬로|kg"
+        ),
+        "합계",
+    ),
 )
 
 

@@ -89,7 +89,7 @@ _SPRAYING_ASKED = re.compile(
 _PESTICIDE_ASKED = re.compile(r"약|방제|살포|뿌[려리릴]")
 # What a monthly table does not tell: a change, its reason, its day, who did it, a repair, what was agreed.
 _EVENT = re.compile(
-    r"바[꾸꿨꾼뀐]|올[렸린려]|낮[췄춘추]|이유|왜|누[구가]|언제(?!가)|날(?:짜|이)?(?![가-힣])|고[친쳤]|수리|고장|처음|첫|며칠|회의|계약|납품|예산|단가|하기로"
+    r"바[꾸꿨꾼뀐]|올[렸린려]|낮[췄춘추]|이유|왜|누[구가]|언제(?!가)|(?<!추운 )(?<!더운 )날(?:짜|이)?(?![가-힣])|고[친쳤]|수리|고장|처음|첫|며칠|회의|계약|납품|예산|단가|하기로"
 )
 _SPRAYED = re.compile(r"살포|관주|훈증|훈연|연무|희석|\d배액|뿌렸")
 

@@ -42,7 +42,7 @@ from rag.schema import (
 )
 from rag.stores.view import View
 from rag.tracing import Recorder
-from tests.answering.support import WEIGHTS, ask, evidence, ranked
+from tests.answering.support import HAETSAL, WEIGHTS, ask, evidence, ranked
 from tests.contract.conftest import open_views, take_in
 from tests.fakes import FakeEmbedder
 
@@ -57,17 +57,24 @@ def best(found: dict[str, float]) -> str:
     return max(found, key=lambda sentence: found[sentence])
 
 
+CALIBRATION = Calibration(
+    encoder=FakeEmbedder.model_name,
+    citation_threshold=0.9,
+    citation_coverage=0.6,
+    sentences=WEIGHTS,
+    refusal=RefusalModel(**{field.name: 0.0 for field in fields(RefusalModel)}),
+    record_refusal=RefusalModel(**{field.name: 0.0 for field in fields(RefusalModel)}),
+)
+
+
 def answerer(threshold: float = 0.0, records: float = 0.0) -> ExtractiveAnswerer:
     """An answerer that never refuses by level (0), or always (2); ``records``: questions on a farm's records."""
-    parts = {field.name: 0.0 for field in fields(RefusalModel)} | {"threshold": threshold}
+    refusal, record_refusal = CALIBRATION.refusal, CALIBRATION.record_refusal
     return ExtractiveAnswerer(
-        Calibration(
-            encoder=FakeEmbedder.model_name,
-            citation_threshold=0.9,
-            citation_coverage=0.6,
-            sentences=WEIGHTS,
-            refusal=RefusalModel(**parts),
-            record_refusal=RefusalModel(**parts | {"threshold": records}),
+        replace(
+            CALIBRATION,
+            refusal=replace(refusal, threshold=threshold),
+            record_refusal=replace(record_refusal, threshold=records),
         )
     )
 
@@ -966,3 +973,31 @@ def test_a_month_row_stands_alone_only_where_it_answers_best(view: View) -> None
     assert choose(asked, scored) == [row]
     higher = [s if s is row else replace(s, relevance=row.relevance + 1) for s in scored]
     assert len(choose(asked, higher)) > 1
+
+
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        ("3월에 2동에 준 물이 얼마예요?", "급액량: 9100L"),
+        ("3월 2동 제일 추운 날 몇 도였죠", "최저온도: 4.4℃"),
+        ("3월 2동 딸기 전부 해서 몇 키로 나갔나요", "월 합계: 561kg"),
+    ],
+)
+def test_a_month_is_asked_for_in_many_words(tmp_path: Path, question: str, told: str) -> None:
+    files = {
+        "급액배액/2026-03_급액배액_요약.csv": "동,작목,배액률(%),급액량(L)\n2동,딸기,33,9100\n",
+        "센서/2026-03_센서요약.csv": "동,작목,최고온도(℃),최저온도(℃)\n2동,딸기,29.1,4.4\n",
+        "수확/2026-03_수확기록.csv": "동,작목,특(kg),월 합계(kg)\n2동,딸기,211,561\n",
+    }
+    take_in(tmp_path / "store", "farm:haetsal", files, tmp_path / "sources")
+    view = open_views(tmp_path / "store").get(HAETSAL)
+    strict = answerer(records=2.0)
+    asked, items = ask(view, question), evidence(view, "2026-03")
+    given, support = strict.answer(asked, FusedEvidence(items=tuple(items)), (), 5, Recorder())
+    # the very record that is asked for is told however weak its words are
+    assert not given.refused
+    assert told in given.text
+    assert support is not None
+    assert support.row == 1
+    vague = ask(view, "2동 딸기 어땠어")
+    assert strict.answer(vague, FusedEvidence(items=tuple(items)), (), 5, Recorder())[0].refused
