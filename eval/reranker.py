@@ -9,8 +9,10 @@ likeliest others and one further one are read; with "nothing answers" as one mor
     −log(Σ_{answering} e^{z} / (e^n + Σ e^{z}))          or, where nothing answers,   −log(e^n / (e^n + Σ e^{z}))
 
 The reserved fold is never trained on, nor is any question that a sentence answers which answers one of the fold: what is
-fitted on the logits (``eval.ranking``, ``eval.refusal``) is fitted there, on logits such as a new question has. Figures are of it, too: how often the candidate with the highest logit answers
-(``first_1``), and the AUROC of the highest logit for whether a question is answerable.
+fitted on the logits (``eval.ranking``, ``eval.refusal``) is fitted there, on logits such as a new question has. Figures are
+of it, too: how often the candidate with the highest logit answers (``first_1``), and the AUROC of the highest logit for
+whether a question is answerable. (The weights on file are of before that rule: questions of the fold were left out, other
+questions on the same sentences were not.)
 
 The lowest ``FROZEN`` layers and the embeddings stay as they are. Kept are differences to the encoder's weights, matrices in
 4-bit blocks (``rag.reranker.packed``).

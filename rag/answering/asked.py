@@ -27,7 +27,7 @@ REGISTERED = "농약등록"
 _FIGURES: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = tuple(
     (re.compile(cue), re.compile(figure))
     for cue, figure in (
-        (r"얼마나\s?\S{0,6}\s?(?:빠[지졌]|줄[어이]|차지|늘[어리]|아[끼껴낄]|절감)", r"\d\s*(?:%|퍼센트|배|분의)|\d"),
+        (r"얼마나\s?\S{0,6}\s?(?:빠[지졌]|줄[어이]|차지|늘[어리]|아[끼껴낄]|절감)", r"\d"),
         (r"[가-힣]의\s?얼마|몇\s?분의", r"\d\s*(?:%|퍼센트)|분의\s?\d"),
         (r"몇\s?장", r"\d\s*(?:장|매)|[한두세네]\s?장"),
         (r"며칠|몇\s?일", r"\d\s*일|하루|이틀|사흘|주(?:일)?\s?간"),
@@ -72,6 +72,7 @@ _NO_REGISTRATION = re.compile(
 )
 _IN_BRACKETS = re.compile(r"\([^()]*\)")
 _WEEDS = re.compile(r"잡초|제초제|풀\s?(?:을\s)?(?:잡|죽)")
+_targets_of: WeakKeyDictionary[View, tuple[str, ...]] = WeakKeyDictionary()
 _names_of: WeakKeyDictionary[View, dict[str, frozenset[str]]] = WeakKeyDictionary()
 
 
@@ -91,9 +92,11 @@ def _names_on_file(view: View) -> dict[str, frozenset[str]]:
 
 
 def _targets_on_file(view: View) -> tuple[str, ...]:
-    """What the registrations of a view are against or for, by the titles of their sheets."""
-    titles = {pest_of(document.title, document.crop) for document in view.documents if document.kind == REGISTERED}
-    return tuple(sorted({_IN_BRACKETS.sub("", title).strip() for title in titles} - {""}))
+    """What the registrations of a view are against or for, by the titles of their sheets, read once."""
+    if view not in _targets_of:
+        titles = {pest_of(document.title, document.crop) for document in view.documents if document.kind == REGISTERED}
+        _targets_of[view] = tuple(sorted({_IN_BRACKETS.sub("", title).strip() for title in titles} - {""}))
+    return _targets_of[view]
 
 
 @dataclass(frozen=True, kw_only=True)

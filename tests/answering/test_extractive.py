@@ -920,6 +920,8 @@ def test_a_kind_of_a_crop_by_its_other_name_is_of_that_crop(sheets: View) -> Non
         ("내일 비 온다는데 하우스 환기 어떻게 해요", False),
         ("일기예보 기온만 보고 하우스 들어가도 되나요?", False),
         ("요즘 딸기 잎이 노래요", False),
+        ("요즘 배액 EC 값이 높은데 어떻게 해요", False),
+        ("요즘 자재 가격이 올랐는데 보조금 있나요", False),
         ("오늘 2동 급액 EC 얼마였어", False),
     ],
 )
