@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 from rag.answering.rows import pest_of, registered_names
 from rag.lexicon import Lexicon
 from rag.query.expand import record_words
-from rag.query.slots import excluded_spans
+from rag.query.slots import excluded_spans, without_excluded
 from rag.schema import ChunkRecord, FloatVector, PlannedQuery, QueryFeatures
 from rag.stores.view import View
 
@@ -56,12 +56,14 @@ _LATEST = re.compile(r"남았|남아|마지막|최근|지금|현재|요즘|제�
 _DETAIL = re.compile(r"자세[하히]|상세[하히]|길게|구체적으로")
 # A day's or dose's figure of a pesticide: not answered without its registration (DESIGN, requirement 5).
 _DOSE = re.compile(
-    r"희석|배수|배액(?!률)|몇\s?배|배로|수확\s?(?:전|며칠|몇)|따기\s?(?:전|며칠)|며칠\s?전|안전사용|몇\s?(?:번|회)|횟수|사용량|살포량|얼마나?\s?(?:타|섞|뿌)"
+    r"희석|배수|배액(?!률)|몇\s?배|배로|수확\s?(?:전|며칠|몇)|따기\s?(?:전|며칠)|며칠\s?전|안전사용|몇\s?(?:번|회)|[두세]\s?번|당일|간격|횟수|사용량|살포량|얼마나?\s?(?:타|섞|뿌)"
 )
-_PESTICIDE = re.compile(r"농약|약제|약(?=[은을이도\s?.,]|$)|[가-힣]약(?=[은을이도\s])|살충제|살균제|제초제|훈연제|등록")
+_PESTICIDE = re.compile(
+    r"농약|약제|약(?=[은을이도\s?.,]|$)|(?:촉진|억제|조절)\s?제|[가-힣]약(?=[은을이도\s])|살충제|살균제|제초제|훈연제|등록"
+)
 _PRODUCT = re.compile(r"수화제|유제|액제|입제|분제|수용제|훈연제|유탁제|캡슐제|분산성|미탁제|수면전개제")
 _REGISTRATION = re.compile(
-    r"등록|농약|약제|무슨\s?약|어떤\s?약|약\s?(?:이름|뭐|뭘|추천|있|좀|중)|칠\s?수\s?있는|[가-힣]약(?:\s|[?.!]?$)|(?<![가-힣])약[은이을]?\s*(?:[?.!]*$|알려|추천|몇|찾)|올라\s?있는|[가-힣](?:촉진|억제|조절)제"
+    r"등록|농약|약제|무슨\s?약|어떤\s?약|약\s?(?:이름|뭐|뭘|추천|있|좀|중)|칠\s?수\s?있는|[가-힣]약(?:\s|[?.!]?$)|(?<![가-힣])약[은이을]?\s*(?:[?.!]*$|알려|추천|몇|찾|며칠|간격|수확|[두세]\s?번|각각|쳐|써|쓸|뭐)|살균제|살충제|제초제|올라\s?있는|[가-힣]\s?(?:촉진|억제|조절)\s?제"
 )
 _IN_PRODUCTS_PLACE = re.compile(
     r"(?P<word>[가-힣A-Za-z]{2,})\s+(?:[가-힣]*(?:수화제|유제|액제|입제|수용제|유탁제|캡슐제|미탁제)\s*\S*\s+)?(?:몇\s?배|희석|몇\s?(?:번|회)|(?:수확\s)?며칠\s?전|써도|쳐도|뿌려도|(?:쓸|칠|뿌릴)\s?수)"
@@ -71,7 +73,7 @@ _NO_REGISTRATION = re.compile(
     r"과태료|벌금|처벌|벌칙|위반|징역|과징금|교육|판매업|수입업|제조업|신고(?=[하해를는증서])|(?:어떤|무슨)\s?피해|피해[가를]\s?(?:났|나|입|봤)|부작용"
 )
 _IN_BRACKETS = re.compile(r"\([^()]*\)")
-_WEEDS = re.compile(r"잡초|제초제|풀\s?(?:을\s)?(?:잡|죽)")
+_WEEDS = re.compile(r"잡초|제초제|(?<![가-힣])풀[을이]?\s?(?:잡|죽|약|뽑|나[요는서])|밭\s?풀\s")
 _targets_of: WeakKeyDictionary[View, tuple[str, ...]] = WeakKeyDictionary()
 _names_of: WeakKeyDictionary[View, dict[str, frozenset[str]]] = WeakKeyDictionary()
 
@@ -167,7 +169,7 @@ class Asked:
         (땅강아지, 일년생잡초, 생장촉진).
         """
         pests = self.named(*PESTS)
-        text = re.sub(r"\s", "", self.text)
+        text = re.sub(r"\s", "", self._wanted)
         # a kind of pest by its short name, which the lexicon reads as one of the kind: any 선충 is meant, not 뿌리혹선충 alone
         kinds = [
             alias
@@ -175,10 +177,15 @@ class Asked:
             for alias, name in self.lexicon.canonical.items()
             if name == pest and pest not in text and alias in text and pest.endswith(alias)
         ]
-        if _WEEDS.search(self.text):
+        if _WEEDS.search(self._wanted):
             kinds.append("잡초")
         further = [t for t in _targets_on_file(self.view) if t in text or any(kind in t for kind in kinds)]
         return (*pests, *(target for target in further if target not in pests))
+
+    @cached_property
+    def _wanted(self) -> str:
+        """The question without what it leaves out ("딸기 말고")."""
+        return without_excluded(self.text)
 
     @property
     def houses(self) -> tuple[str, ...]:
@@ -202,7 +209,7 @@ class Asked:
         """Whether the question asks which pesticides are registered or how one is used."""
         if self.record or _NO_REGISTRATION.search(self.text):
             return False
-        if _REGISTRATION.search(self.text) or self.dose:
+        if _REGISTRATION.search(self._wanted) or self.dose:
             return bool(self.targets or self.products or self.unregistered)
         return bool(self.products and (self.crops or self.targets))
 
@@ -216,7 +223,9 @@ class Asked:
     @cached_property
     def products_left_out(self) -> tuple[str, ...]:
         """Registered products that the question does not want."""
-        spans = [self.text[start:end].lower() for start, end in excluded_spans(self.text)]
+        text = self.text.lower()
+        spans = [text[start:end] for start, end in excluded_spans(text)]
+        spans += re.findall(r"\S+\s약\s?(?:말고|빼고|제외하고)", text)  # "나티보 약 말고": another, not none
         return tuple(name for name in self._products if any(name in span for span in spans))
 
     @cached_property

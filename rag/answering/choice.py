@@ -17,7 +17,7 @@ from functools import partial
 from rag.answering.asked import CROP, PESTS, REGISTERED, Asked, asks_pesticide, kind_of, says
 from rag.answering.roles import ACTION, headed_as, role_of, wanted_roles
 from rag.answering.rows import MONTHLY_KINDS, cells_of, expired, is_registration, registered_names
-from rag.answering.sentences import Scored, lead_of
+from rag.answering.sentences import USE, Scored, lead_of
 from rag.quantities import LIST_NUMBER
 from rag.schema import PUBLIC, ChunkRecord
 
@@ -44,19 +44,20 @@ ROLE_GAP = 4.5
 REDUNDANCY, UNRELATED = 1.5, 0.80
 # What a heading that names a role adds to a sentence below it; once more where it says what to do when it has happened.
 HEADED = 1.0
+# What a monthly table says where there was none; told after the months that had some.
+NOTHING = "없음"
 # Almost the same sentence in two documents.
 SAME = 0.98
 _FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
-_LISTING = re.compile(
+LISTING = re.compile(
     r"언제언제|쭉|전부|모두|목록|내역|날짜|며칠에|날들|다\s?(?:뽑|보여|알려)|무슨\s?(?:약|일)|뭐\s?했|몇\s?번"
 )
 _WHOLE_DAY = re.compile(
     r"(?:뭐|뭘|무얼)\s?했|무슨\s?(?:일|작업)|한\s?일|작업\s?내용|일지\s?(?:좀\s?)?(?:보여|찾아|알려)"
 )
 _WHICH = re.compile(r"(?:무슨|어떤|뭔)\s?(?:병|바이러스|벌레|해충|장해)|이거\s?(?:뭐|무슨)|뭐(?:죠|예요|임|지)")
+_EXPIRED = re.compile(r"만료|(?:유효\s?)?기[간한]\S?\s?(?:지난|지났|끝난|넘은)")
 _LEAD_IN = re.compile(r"다음 각 호|다음 각 목|다음과 같|다음의|아래와 같|순서로")
-# How a pesticide is used, as guides say it.
-_USE = re.compile(r"\d\s*배|희석|\d일\s?간격|수확\s?\d+\s?일\s?전|\d회\s?이내")
 _LEANS = re.compile(r"^(?:이|그|이런|그런|두|이때|그때|여기)(?: |에서|에는)")
 
 Aspect = Callable[[ChunkRecord, str], bool]
@@ -126,10 +127,10 @@ def choose(asked: Asked, scored: Sequence[Scored], limits: Limits = NORMAL) -> l
         return []
     if asked.registration or asked.dose:
         mine = [s for s in scored if registers(asked, s)]
-        mine = [s for s in mine if not expired(s.candidate.text, asked.today)] or mine
+        over = [s for s in mine if expired(s.candidate.text, asked.today)]
+        mine = over if _EXPIRED.search(asked.text) else [s for s in mine if s not in over] or mine
         if mine:
             told = [s for s in scored if not is_registration(s.candidate.text)]
-            told = [s for s in told if _on_target(asked, s) or not _USE.search(s.candidate.text)]
             _take_parts(choice, told, [n for n, part in enumerate(asked.parts) if not asks_pesticide(part.text)])
             for crop in asked.named(CROP):
                 if not any(s.chunk.crop == crop for s in choice.sentences):
@@ -146,13 +147,16 @@ def choose(asked: Asked, scored: Sequence[Scored], limits: Limits = NORMAL) -> l
             return choice.sentences
     sides = aspects_of(asked)
     for aspect in sides:
-        choice.take(_best([s for s in scored if aspect(s.chunk, s.candidate.text)], choice))
+        there = [s for s in scored if aspect(s.chunk, s.candidate.text)]
+        some = [s for s in there if not (s.exact and NOTHING in s.candidate.text)]
+        choice.take(_best(some or there, choice))
     months = [s for s in scored if s.exact and s.chunk.kind in MONTHLY_KINDS]
     if (
         months
         and max(s.relevance for s in months) >= max(s.relevance for s in scored)
         and all(any(side(s.chunk, s.candidate.text) for s in months) for side in sides)
     ):  # the record itself is there: what else that month's papers say is not asked
+        _take_best(choice, [s for s in months if NOTHING not in s.candidate.text], math.inf)
         _take_best(choice, months, math.inf)
         return choice.sentences
     _take_parts(choice, scored, range(len(asked.parts)))
@@ -171,7 +175,7 @@ def registers(asked: Asked, scored: Scored) -> bool:
     if scored.chunk.kind != REGISTERED or not is_registration(scored.candidate.text):
         return False
     here = f"{scored.chunk.title} {scored.candidate.text}"
-    crops, targets = asked.named(CROP), asked.targets
+    crops, targets = [_on_sheets(asked, crop) for crop in asked.named(CROP)], asked.targets
     if crops and scored.chunk.crop not in crops and not any(says(name, here) for name in crops):
         return False
     pairs = _pairs(asked)
@@ -190,20 +194,18 @@ def _tells_use(asked: Asked, scored: Scored) -> bool:
     """Whether a guide's sentence tells how a pesticide is used, the named product where one is."""
     text = scored.candidate.text.lower()
     named = not asked.products or any(product in text for product in asked.products)
-    return named and _USE.search(text) is not None
-
-
-def _on_target(asked: Asked, scored: Scored) -> bool:
-    """Whether a sentence is on what a pesticide is asked for: it names it, or names no pest and its title does."""
-    pests = {token for token in scored.candidate.sentence.tokens if asked.lexicon.type_of(token) in PESTS}
-    if not asked.targets or not pests.isdisjoint(asked.targets):
-        return True
-    return not pests and any(kind_of(target) in scored.chunk.title for target in asked.targets)
+    return named and USE.search(text) is not None
 
 
 def _is_of(scored: Scored, product: str) -> bool:
     """Whether a sentence is the registration of a product."""
     return product in (name.lower() for name in registered_names(scored.candidate.text))
+
+
+def _on_sheets(asked: Asked, crop: str) -> str:
+    """The crop that sheets are on: 대추방울토마토 is registered as 방울토마토."""
+    known = asked.view.catalogue.crops
+    return crop if crop in known else max((c for c in known if crop.endswith(c)), key=len, default=crop)
 
 
 def _pairs(asked: Asked) -> list[tuple[str, str]]:
@@ -247,7 +249,7 @@ def _take_days(choice: Choice, asked: Asked, scored: Sequence[Scored]) -> None:
         for s in sorted(there, key=lambda s: s.number):
             choice.take(s)
         return
-    if not _LISTING.search(asked.text) and not asked.latest:
+    if not LISTING.search(asked.text) and not asked.latest:
         return
     best: dict[str, Scored] = {}
     for s in scored:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rag.answering.asked import PESTS, REGISTERED, Asked
+from rag.answering.choice import LISTING
 from rag.answering.roles import ACTION, CAUSE, ROLES, role_of
 from rag.answering.rows import MONTHLY_KINDS
 from rag.answering.sentences import Scored
@@ -80,4 +81,5 @@ def _of_records(asked: Asked, chosen: Sequence[Scored]) -> str:
     kinds = {s.chunk.kind for s in chosen}
     kind = next(iter(kinds)) if len(kinds) == 1 and not kinds & MONTHLY_KINDS else "기록"
     latest = ", 나중 것부터" if asked.latest else ""
-    return f"{kind} {len(records)}건에서 찾았습니다{latest}."
+    more = " 더 있을 수 있습니다." if LISTING.search(asked.text) else ""
+    return f"{kind} {len(records)}건에서 찾았습니다{latest}.{more}"

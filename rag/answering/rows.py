@@ -47,13 +47,17 @@ MONTHLY_KINDS = frozenset({"수확기록", "급액배액요약", "센서요약"}
 # Words that a monthly table is asked by, beside its column names, and the column that answers them.
 TOPICS = {
     "수확기록": re.compile(r"수확|땄|딴|따[서낸]|거둔|거뒀|출하|물량|나왔|나온|나갔|나간|생산"),
-    "급액배액요약": re.compile(r"급액|배액|이씨|EC|피에이치|pH|양액|준\s?물|물\s?(?:을\s)?(?:준|줬)", re.I),
+    "급액배액요약": re.compile(
+        r"급액|배액|이씨|EC|피에이치|pH|양액|준\s?물|물\s?(?:을\s)?(?:\S{1,6}\s)?(?:준|줬)", re.I
+    ),
     "센서요약": re.compile(r"온도|습도|기온|추[웠운]|더[웠운]|몇\s?도|이산화탄소|CO2|일사|광량", re.I),
 }
+# What money was spent or made is in no monthly table.
+_MONEY = re.compile(r"요금|비용|전기|난방비|기름값|보험|단가|금액|매출|돈")
 _COLUMNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"추[웠운]|최저|떨어[졌진]|내려[갔간]"), "최저"),
     (re.compile(r"더[웠운]|최고|올라[갔간]"), "최고"),
-    (re.compile(r"준\s?물|물\s?(?:을\s)?(?:준|줬)"), "급액량"),
+    (re.compile(r"준\s?물|물\s?(?:을\s)?(?:\S{1,6}\s)?(?:준|줬)"), "급액량"),
     (
         re.compile(
             r"땄|딴|거둔|거뒀|물량|수확량|총(?:량|액|합|수확)|모두|합쳐|합계|(?:다|전부)\s?해서|나왔|키로|킬로|kg"
@@ -166,7 +170,7 @@ def column_words(question: str) -> tuple[str, ...]:
 def month_row(chunk: ChunkRecord, sentence: str, question: str, keywords: Sequence[str]) -> bool:
     """Whether a sentence is the row of a whole month, in a table of the question's topic, with an asked column."""
     topic = TOPICS.get(chunk.kind)
-    if topic is None or "주차: " in sentence or not topic.search(question):
+    if topic is None or "주차: " in sentence or not topic.search(question) or _MONEY.search(question):
         return False
     return any(asked_for(name, keywords) for name, _ in cells_of(sentence))
 

@@ -19,6 +19,7 @@ describe their document.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from functools import cached_property
@@ -29,6 +30,7 @@ import numpy.typing as npt
 from rag.answering.asked import (
     CROP,
     CULTIVAR,
+    PESTS,
     REGISTERED,
     Asked,
     figure_asked,
@@ -55,6 +57,7 @@ from rag.answering.rows import (
 )
 from rag.citations import Candidate
 from rag.quantities import LIST_NUMBER
+from rag.query.slots import farm_elsewhere
 from rag.reranker import Reranker
 from rag.schema import PUBLIC, ChunkRecord, Evidence, FloatVector, PlannedQuery
 from rag.stores.view import View
@@ -66,6 +69,8 @@ FEATURES = (*VARYING, *FIXED, CROSS)
 assert tuple(field.name for field in fields(SentenceWeights)) == FEATURES
 # Sentences that the cross-encoder reads for a question, and for each of its parts.
 RERANKED, RERANKED_PART = 16, 8
+# Of the last sprayings so many are looked up, in so many of the latest records at a time.
+SPRAYINGS, LAST = 6, 40
 # Share of a question's terms that is taken to be named where it has none.
 NO_TERMS = 0.7
 _DIGIT = re.compile(r"\d")
@@ -84,13 +89,15 @@ _ABOUT_ITSELF = re.compile(
 _HOUSE = re.compile(r"(?<!\d)\d{1,2}동(?![가-힣]*(?:안|기))")
 _HOUSE_HEADING = re.compile(r"\d{1,2}동(?: \S{1,8}){0,2}$")
 _SPRAYING_ASKED = re.compile(
-    r"약[을은]?\s?\S*(?:치|친|쳤|뿌)|(?:친|칠|뿌린|쓴)\s?약|뭐\s?(?:뿌렸|쳤)|방제|살포|무슨\s?약"
+    r"약[을은]?\s?(?:\S{1,6}\s)?\S*(?:치|친|쳤|뿌)|(?:친|칠|뿌린|쓴)\s?약|뭐\s?(?:뿌렸|쳤)|방제|살포|무슨\s?약"
 )
 _PESTICIDE_ASKED = re.compile(r"약|방제|살포|뿌[려리릴]")
 # What a monthly table does not tell: a change, its reason, its day, who did it, a repair, what was agreed.
 _EVENT = re.compile(
     r"바[꾸꿨꾼뀐]|올[렸린려]|낮[췄춘추]|이유|왜|누[구가]|언제(?!가)|(?<!추운 )(?<!더운 )날(?:짜|이)?(?![가-힣])|고[친쳤]|수리|고장|처음|첫|며칠|회의|계약|납품|예산|단가|하기로"
 )
+# How a pesticide is used.
+USE = re.compile(r"\d\s*배|희석|\d일\s?간격|수확\s?\d+\s?일\s?전|\d회\s?이내|제[가를는은]\s?(?:등록|쓸\s?수)")
 _SPRAYED = re.compile(r"살포|관주|훈증|훈연|연무|희석|\d배액|뿌렸")
 
 
@@ -140,7 +147,8 @@ def passages_of(asked: Asked, items: Sequence[Evidence]) -> list[ChunkRecord]:
     for place, item in enumerate(items):
         if place == 0 or item.chunk.kind in MONTHLY_KINDS:
             whole.setdefault(item.chunk.doc_id, place)
-    whole |= {doc_id: 0 for doc_id in (*_sheets(asked), *_tables(asked)) if items and doc_id not in whole}
+    further = (*_sheets(asked), *_tables(asked), *_last_sprayings(asked))
+    whole |= {doc_id: 0 for doc_id in further if items and doc_id not in whole}
     if whole:
         for chunk in asked.view.chunks_of(whole, items[0].chunk.level):
             found.setdefault(chunk.chunk_id, (whole[chunk.doc_id] + 1, chunk))
@@ -178,6 +186,36 @@ def _tables(asked: Asked) -> Iterator[str]:
             yield document.doc_id
 
 
+def _last_sprayings(asked: Asked) -> list[str]:
+    """Where the last spraying is asked for, the latest records that tell of one, of the asked house and pest."""
+    if not (asked.record and asked.latest and _SPRAYING_ASKED.search(asked.text)):
+        return []
+    records = [
+        (document.days[1], document.doc_id)
+        for document in asked.view.documents
+        if document.scope_id != PUBLIC and document.days is not None and document.kind not in MONTHLY_KINDS
+    ]
+    latest = [
+        doc_id
+        for day, doc_id in sorted(records, reverse=True)
+        if (not asked.today or day <= asked.today)
+        and (not asked.periods or any(first <= day.isoformat() <= last for first, last in asked.periods))
+    ]
+    found: list[str] = []
+    for start in range(0, len(latest), LAST):
+        told: defaultdict[str, str] = defaultdict(str)
+        for chunk in asked.view.chunks_of(set(latest[start : start + LAST]), "G2"):
+            told[chunk.doc_id] += chunk.text
+        for doc_id in latest[start : start + LAST]:
+            text = told[doc_id]
+            names = (*asked.houses, *(kind_of(name) for name in asked.named(*PESTS)))
+            if _SPRAYED.search(text) and all(says(name, text) for name in names):
+                found.append(doc_id)
+        if len(found) >= SPRAYINGS:
+            break
+    return found[:SPRAYINGS]
+
+
 def candidates_of(view: View, chunks: Sequence[ChunkRecord]) -> list[Candidate]:
     """All sentences of passages that say more than what their document is."""
     found: list[Candidate] = []
@@ -211,6 +249,7 @@ class Ranker:
         periods = asked.features.periods
         self._one_day = asked.record and bool(periods) and all(first == last for first, last in periods)
         self._pesticide = asked.registration or asked.dose or _PESTICIDE_ASKED.search(asked.text) is not None
+        self._elsewhere = farm_elsewhere(asked.text)
         self.candidates = tuple(one for one in found if self._fits(one))
         self._columns = (*asked.features.terms, *(column_words(asked.text) if asked.record else ()))
 
@@ -263,7 +302,12 @@ class Ranker:
         asked, chunk, text = self.asked, candidate.chunk, candidate.text
         if lacks_value(text, asked.features.terms):
             return False
-        if is_registration(text) and not self._pesticide:
+        if is_registration(text):
+            if not (asked.registration or asked.dose):
+                return False
+        elif self._pesticide and not asked.record and USE.search(text) and not self._on_target(candidate):
+            return False
+        if chunk.scope_id != PUBLIC and self._elsewhere:
             return False
         day = day_of(text, chunk.date) if asked.record and asked.features.periods else None
         if day is not None and not any(first <= day <= last for first, last in asked.features.periods):
@@ -295,6 +339,15 @@ class Ranker:
         if named & crops:
             return True
         return not named and (not chunk.crop or chunk.crop in crops)
+
+    def _on_target(self, candidate: Candidate) -> bool:
+        """Whether a guide's sentence on the use of a pesticide is on what is asked for: it names it, or names no pest and its
+        title does, or neither names any.
+        """
+        pests, targets = self._names(candidate, *PESTS), self.asked.targets
+        if pests:
+            return not pests.isdisjoint(targets)
+        return not targets or any(kind_of(target) in candidate.chunk.title for target in targets)
 
     def _names(self, candidate: Candidate, *types: str) -> set[str]:
         return {token for token in candidate.sentence.tokens if self.asked.lexicon.type_of(token) in types}

@@ -42,6 +42,9 @@ _SYMPTOM = re.compile(
     r"(?:잎|줄기|열매|과실|꽃|뿌리|순|포기|모종|근경|관부|과일|표면|뒷면)\S*\s.*(?:변하|변해|변했|노랗|노래|누렇|마르|말라|시들|말리|말려|타[고는요들]|탔|"
     r"썩|떨어|갈라|터[지져]|생기|생겼|반점|가루|구멍|처지|처져|물러|휘[어고]|쪼그라|갈변|까매|검게|하얗|하얀|오그라|비틀)"
 )
+# Of these days advice is asked for, and not what was done on them.
+_TODAY = re.compile(r"오늘|내일|모레|어제부터|그제부터|이번\s?주|며칠\s?전부터|지난주부터")
+_ADVICE = re.compile(r"온다는데|온대|온다고|어떻게\s?(?:해|하|대비)|대비|보이는데|약\s?(?:뭐|뭘|쳐|써)|무슨\s?약|괜찮")
 _SEEKING = frozenset(["는지", "은지", "나", "는가", "던가", "냐", "지", "어", "니"])
 
 
@@ -59,7 +62,8 @@ def record_cue(text: str, slots: Sequence[Slot], morphemes: Sequence[Token]) -> 
     if types:  # manuals and guidelines only
         return None
     if any(s.kind == "date" and s.rule not in WEAK for s in slots):
-        return "날짜·동·작성자"
+        advice = _CAUSE.search(text) or _REMEDY.search(text) or _SYMPTOM.search(text) or _ADVICE.search(text)
+        return "날짜·동·작성자" if not (_TODAY.search(text) and advice) or _past_question(text, morphemes) else None
     if "file" in kinds:
         return "파일"
     word = _RECORD_WORD.search(text)

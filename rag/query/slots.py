@@ -103,6 +103,10 @@ _REGIONS = words(
     "고흥 보성 화순 장흥 강진 해남 영암 무안 함평 영광 장성 완도 진도 신안 포항 경주 김천 안동 구미 영주 영천 상주 문경 경산 의성 청송 영양 "
     "영덕 청도 고령 성주 칠곡 예천 봉화 울진 창원 진주 통영 사천 김해 밀양 거제 양산 의령 함안 창녕 남해 하동 산청 함양 거창 합천"
 )
+_LEFT_OUT = re.compile(
+    r"\S+?(?:\s(?:든|들어간|계열|계통|성분)\S*)?(?:\s(?:건|거|것)[은는]?)?\s?(?:말고|빼고|제외하고)(?![가-힣])"
+    r"|\S+\s(?:지난번|저번|이미|전번)\S*\s(?:썼|쳤|뿌렸)\S*(?=.*(?:다른|딴))"
+)
 _EXTENSION = "hwpx|hwp|pdf|docx|doc|xlsx|xls|csv|txt|md|pptx|ppt|jpg|jpeg|png|zip"
 _QUOTED = rf"(?<=['\"“‘])[^'\"“”‘’<>]{{1,80}}\.(?:{_EXTENSION})(?=['\"”’])"
 _PATH = re.compile(
@@ -184,8 +188,20 @@ def find_slots(
 
 
 def excluded_spans(text: str) -> list[tuple[int, int]]:
-    """The words that "말고" leaves out: "일사량 말고" → [0, 6)."""
-    return [(m.start(), m.end()) for m in re.finditer(r"[^\s]+?\s?(?:말고|빼고|제외하고)(?![가-힣])", text)]
+    """The words that "말고" leaves out: "일사량 말고" → [0, 6); what was used last time, where another is wanted."""
+    return [(m.start(), m.end()) for m in _LEFT_OUT.finditer(text)]
+
+
+def without_excluded(text: str) -> str:
+    """The text with what it leaves out blanked, as long as before."""
+    for start, end in excluded_spans(text):
+        text = text[:start] + " " * (end - start) + text[end:]
+    return text
+
+
+def farm_elsewhere(text: str) -> bool:
+    """Whether a farm somewhere is asked about ("화순 농장"), not one by its name and not the asker's."""
+    return any(match[1] in _REGIONS and match.end(1) < match.start(2) for match in _FARM.finditer(text))
 
 
 def _free(slot: Slot, taken: Sequence[Slot]) -> bool:

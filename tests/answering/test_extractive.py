@@ -864,20 +864,27 @@ def test_a_guide_that_answers_better_stands_with_the_registrations(sheets: View)
         assert any(registers(asked, s) for s in found)
 
 
-def test_how_another_pest_is_treated_is_not_told(sheets: View) -> None:
-    asked = ask(sheets, "오이 뿌리혹선충약은 수확 며칠 전까지 쳐요?")
-    scored = ranked(asked, evidence(sheets, "오이/선충", "오이_선충"))
-    guide = next(s for s in scored if s.text.startswith("이미시아포스 액제"))
-    tokens = tuple("온실가루이" if token == "뿌리혹선충" else token for token in guide.candidate.sentence.tokens)
-    assert tokens != guide.candidate.sentence.tokens
-    other = replace(
-        guide.candidate,
-        sentence=replace(guide.candidate.sentence, tokens=tokens),
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        ("오이 뿌리혹선충약은 수확 며칠 전까지 쳐요?", ["이미시아포스 액제는"]),
+        ("오이 흰가루병 약은 수확 며칠 전까지 쳐요?", ["흰가루병에는 2,000배로"]),
+        ("오이 나비목 애벌레 약은 몇 배예요?", []),  # of neither
+        (
+            "오이 선충은 어떻게 관리해요?",
+            ["이미시아포스 액제는", "흰가루병에는 2,000배로"],
+        ),  # no pesticide is asked for
+    ],
+)
+def test_how_another_pest_is_treated_is_not_told(tmp_path: Path, question: str, told: list[str]) -> None:
+    text = (
+        "# 오이 병해충\n\n이미시아포스 액제는 뿌리혹선충에 수확 30일 전까지 쓴다. 흰가루병에는 2,000배로 희석해 뿌린다. "
+        "병든 잎은 딴다.\n"
     )
-    for candidate, told in ((guide.candidate, True), (other, False)):
-        likely = replace(guide, relevance=100.0, candidate=candidate)
-        found = choose(asked, [likely if s is guide else s for s in scored])
-        assert (likely in found) is told
+    take_in(tmp_path / "store", "public", {"재배/오이.md": text}, tmp_path / "sources")
+    view = open_views(tmp_path / "store").get(Scope())
+    found = [s.text for s in ranked(ask(view, question), evidence(view, "오이"))]
+    assert [" ".join(one.split()[:2]) for one in found if one != "병든 잎은 딴다."] == told
 
 
 def test_any_of_a_kind_is_meant_by_its_short_name(sheets: View) -> None:
