@@ -56,21 +56,22 @@ _LATEST = re.compile(r"남았|남아|마지막|최근|지금|현재|요즘|제�
 _DETAIL = re.compile(r"자세[하히]|상세[하히]|길게|구체적으로")
 # A day's or dose's figure of a pesticide: not answered without its registration (DESIGN, requirement 5).
 _DOSE = re.compile(
-    r"희석|배수|배액(?!률)|몇\s?배|배로|수확\s?(?:전|며칠|몇)|따기\s?(?:전|며칠)|며칠\s?전|안전사용|몇\s?(?:번|회)|[두세]\s?번|당일|간격|횟수|사용량|살포량|얼마나?\s?(?:타|섞|뿌)"
+    r"희석|배수|배액(?!률)|몇\s?배|배로|수확\s?(?:전|며칠|몇)|따기\s?(?:전|며칠)|며칠\s?전|안전사용|몇\s?(?:번|회)|당일|횟수|사용량|살포량|얼마나?\s?(?:타|섞|뿌)"
 )
 _PESTICIDE = re.compile(
     r"농약|약제|약(?=[은을이도\s?.,]|$)|(?:촉진|억제|조절)\s?제|[가-힣]약(?=[은을이도\s])|살충제|살균제|제초제|훈연제|등록"
 )
 _PRODUCT = re.compile(r"수화제|유제|액제|입제|분제|수용제|훈연제|유탁제|캡슐제|분산성|미탁제|수면전개제")
 _REGISTRATION = re.compile(
-    r"등록|농약|약제|무슨\s?약|어떤\s?약|약\s?(?:이름|뭐|뭘|추천|있|좀|중)|칠\s?수\s?있는|[가-힣]약(?:\s|[?.!]?$)|(?<![가-힣])약[은이을]?\s*(?:[?.!]*$|알려|추천|몇|찾|며칠|간격|수확|[두세]\s?번|각각|쳐|써|쓸|뭐)|살균제|살충제|제초제|올라\s?있는|[가-힣]\s?(?:촉진|억제|조절)\s?제"
+    r"등록|농약|약제|무슨\s?약|어떤\s?약|약\s?(?:이름|뭐|뭘|추천|있|좀|중)|칠\s?수\s?있는|[가-힣]약(?:\s|[?.!]?$)|(?<![가-힣])약[은이을]?\s*(?:[?.!]*$|알려|추천|몇|찾|언제|수확|각각|쳐|써|쓸|뭐)|살균제|살충제|제초제|올라\s?있는|[가-힣]\s?(?:촉진|억제|조절)\s?제"
 )
 _IN_PRODUCTS_PLACE = re.compile(
     r"(?P<word>[가-힣A-Za-z]{2,})\s+(?:[가-힣]*(?:수화제|유제|액제|입제|수용제|유탁제|캡슐제|미탁제)\s*\S*\s+)?(?:몇\s?배|희석|몇\s?(?:번|회)|(?:수확\s)?며칠\s?전|써도|쳐도|뿌려도|(?:쓸|칠|뿌릴)\s?수)"
 )
-# What the law says of pesticides, or what came of one, no registration tells.
+# What the law says of pesticides, what came of one, what is done without: no registration tells.
 _NO_REGISTRATION = re.compile(
     r"과태료|벌금|처벌|벌칙|위반|징역|과징금|교육|판매업|수입업|제조업|신고(?=[하해를는증서])|(?:어떤|무슨)\s?피해|피해[가를]\s?(?:났|나|입|봤)|부작용"
+    r"|친환경|유기농|약[을은]?\s?(?:못|안)\s?(?:쓰|치|써|쳐)"
 )
 _IN_BRACKETS = re.compile(r"\([^()]*\)")
 _WEEDS = re.compile(r"잡초|제초제|(?<![가-힣])풀[을이]?\s?(?:잡|죽|약|뽑|나[요는서])|밭\s?풀\s")
@@ -169,7 +170,7 @@ class Asked:
         (땅강아지, 일년생잡초, 생장촉진).
         """
         pests = self.named(*PESTS)
-        text = re.sub(r"\s", "", self._wanted)
+        text = re.sub(r"\s", "", self._wanted).replace("씨앗", "종자")
         # a kind of pest by its short name, which the lexicon reads as one of the kind: any 선충 is meant, not 뿌리혹선충 alone
         kinds = [
             alias

@@ -39,7 +39,7 @@ _POISONED = re.compile(
     rf"|(?:{_POISON}|살포|방제)\S{{0,6}}\s?.{{0,14}}?{_SICK}|{_SICK}.{{0,14}}?(?:농약|약\s?[치친])"
 )
 _FORBIDDEN = re.compile(
-    r"안\s?(?:되는|돼는|듣는|맞는)|못\s?(?:쓰는|치는)|쓰지\s?(?:말|못)|금지|효과\s?없는|저항성\s?생긴"
+    r"안\s?(?:되는|돼는|듣는|맞는)|못\s?(?:쓰는|치는)(?!데|\s?(?:농장|농가))|쓰지\s?(?:말|못)|금지|효과\s?없는|저항성\s?생긴"
 )
 # Crops that no document is on, those of one syllable among them: a dose for another crop is no answer.
 _OTHER_CROP = re.compile(

@@ -21,6 +21,7 @@ from rag.answering.refusals import (
     NO_REGISTRATION,
     NOT_FOUND,
     ONLY_REGISTERED,
+    asks_forbidden,
     asks_live,
     emergency,
     lacks_registration,
@@ -1010,3 +1011,45 @@ def test_a_month_is_asked_for_in_many_words(tmp_path: Path, question: str, told:
     assert support.row == 1
     vague = ask(view, "2동 딸기 어땠어")
     assert strict.answer(vague, FusedEvidence(items=tuple(items)), (), 5, Recorder())[0].refused
+
+
+def test_what_expired_is_told_where_it_is_asked_for(view: View) -> None:
+    names = ("등록_딸기_응애", "병해충/흰가루병")
+    for question in ("딸기 응애 약 중에 등록 만료된 거 알려줘", "유효기간 지난 딸기 응애 약 있어요?"):
+        given = answer(view, question, *names)
+        assert [s.text.partition("(")[0] for s in given.sentences] == ["레피멕틴 유제"]
+        assert "등록 유효기간이 지났습니다" in given.text
+
+
+def test_months_with_a_figure_come_before_those_without(tmp_path: Path) -> None:
+    files = {
+        "수확/2026-10_수확기록.csv": "동,작목,특(kg),월 합계(kg)\n1동,딸기,0,수확 없음\n2동,딸기,0,수확 없음\n",
+        "수확/2026-11_수확기록.csv": "동,작목,특(kg),월 합계(kg)\n1동,딸기,0,수확 없음\n2동,딸기,0,수확 없음\n3동,딸기,9,1486\n",
+    }
+    take_in(tmp_path / "store", "farm:haetsal", files, tmp_path / "sources")
+    view = open_views(tmp_path / "store").get(HAETSAL)
+    asked = ask(view, "10월이랑 11월 수확량 비교해줘")
+    found = choose(asked, ranked(asked, evidence(view, "2026-1")), Limits(2, 400))
+    assert [(s.chunk.date[:7], "1486" in s.text) for s in found] == [("2026-10", False), ("2026-11", True)]
+
+
+def test_a_list_says_that_there_may_be_more(view: View) -> None:
+    names = ("2025-03-10", "2026-03-12")
+    listed = answer(view, "작업일지에서 2동 배액률 잰 날 목록 알려줘", *names)
+    assert listed.lead == "작업일지 2건에서 찾았습니다. 더 있을 수 있습니다."
+    assert answer(view, "2동 배액률 적어 둔 일지 찾아줘", *names).lead == "작업일지 2건에서 찾았습니다."
+
+
+@pytest.mark.parametrize(
+    ("question", "registration"),
+    [
+        ("오이 흰비단병 약은 언제 써요", True),
+        ("딸기 흰가루병 제초제 뭐 써요", True),
+        ("우리는 친환경이라 농약을 못 쓰는데 흰가루병은 뭘로 막죠", False),
+        ("딸기 흰가루병 약 말고 다른 방법", False),
+    ],
+)
+def test_whether_registrations_are_asked_for(view: View, question: str, registration: bool) -> None:
+    asked = ask(view, question)
+    assert asked.registration is registration
+    assert not asks_forbidden(asked)

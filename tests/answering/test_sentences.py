@@ -19,6 +19,7 @@ from rag.answering.sentences import (
     Ranker,
     heading_of,
     named_share,
+    passages_of,
     rank_sentences,
 )
 from rag.schema import ChunkRecord, Evidence, Passage, PlannedQuery, SentenceRecord, Vote
@@ -160,6 +161,39 @@ def test_the_last_spraying_is_a_record_without_a_day(tmp_path: Path) -> None:
         assert asked.record
         found = values(asked, evidence(view, "작업일지"))
         assert [row["record"] for text, row in found.items() if "살포" in text] == [record]
+
+
+def test_the_last_sprayings_are_looked_up(tmp_path: Path) -> None:
+    def log(text: str) -> str:
+        return f"작업일지\n작성자: 박반장\n\n{text}\n"
+
+    days = [f"2026-{month:02d}-{day:02d}" for month in range(1, 11) for day in (5, 15)]
+    files = {
+        f"작업일지/{day}_작업일지.txt": log(f"2동에 메트라페논 {n}00L를 살포했다.") for n, day in enumerate(days, 1)
+    }
+    files["작업일지/2026-11-20_작업일지.txt"] = log("1동에 흰가루병 방제로 나라크 2000배액을 살포했다.")
+    files["작업일지/2026-11-25_작업일지.txt"] = log("2동 잎을 땄다.")
+    files["작업일지/2027-01-05_작업일지.txt"] = log("2동에 메트라페논 2000배액을 살포했다.")  # later than the question
+    take_in(tmp_path / "store", "farm:haetsal", files, tmp_path / "sources")
+    view = open_views(tmp_path / "store").get(HAETSAL)
+    old = evidence(view, "2026-01-05")
+
+    def found(question: str) -> list[str]:
+        return sorted({chunk.date for chunk in passages_of(ask(view, question), old)} - {"2026-01-05"}, reverse=True)
+
+    assert found("마지막으로 약 친 날 언제야") == ["2026-11-20", *reversed(days[-5:])]
+    assert found("2동 마지막으로 약 친 날 언제야") == list(reversed(days[-6:]))
+    assert found("흰가루병 마지막 방제 언제 했지") == ["2026-11-20"]
+    assert found("2026년 3월 마지막 방제 언제 했지") == ["2026-03-15", "2026-03-05"]
+    assert found("약 친 날 언제야") == []
+
+
+def test_the_own_records_are_no_farm_elsewhere(view: View) -> None:
+    items = evidence(view, "2026-11-24", "딸기_양액")
+    own = [s.chunk.scope_id for s in ranked(ask(view, "급액 EC 얼마예요"), items)]
+    elsewhere = [s.chunk.scope_id for s in ranked(ask(view, "화순 농장에서는 급액 EC 얼마예요"), items)]
+    assert set(own) == {"public", "farm:haetsal"}
+    assert set(elsewhere) == {"public"}
 
 
 def test_words_of_the_sentence_and_of_its_passage(view: View) -> None:

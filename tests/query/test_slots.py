@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 
 from rag.lexicon import Mention
-from rag.query.slots import _named_farms, find_slots
+from rag.query.slots import _named_farms, excluded_spans, farm_elsewhere, find_slots, without_excluded
 from rag.schema import Slot, SlotKind
 from rag.stores.catalogue import Catalogue
 
@@ -294,3 +294,36 @@ def test_another_farm_however_it_is_spelled(text: str) -> None:
 def test_a_field_and_sunlight_are_no_farms() -> None:
     for text in ("푸른 들판에 물", "햇살이 강하면 차광"):
         assert list(_named_farms(text, None, ("햇살농원", "푸른들농장", "pureun"))) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "left_out"),
+    [
+        ("일사량 말고 배액률", ["일사량 말고"]),
+        ("목화진딧물 약 아세타미프리드 든 건 빼고", ["아세타미프리드 든 건 빼고"]),
+        ("점박이응애 약 아바멕틴 계열 말고", ["아바멕틴 계열 말고"]),
+        ("목화진딧물 약 말고 친환경 방법", ["약 말고"]),
+        ("플루디옥소닐은 지난번에 썼으니 다른 거", ["플루디옥소닐은 지난번에 썼으니"]),
+        ("플루디옥소닐은 지난번에 썼는데 언제였지", []),
+        ("말고삐를 잡는다", []),
+    ],
+)
+def test_what_is_left_out(text: str, left_out: list[str]) -> None:
+    assert [text[start:end] for start, end in excluded_spans(text)] == left_out
+    kept = without_excluded(text)
+    assert len(kept) == len(text)
+    assert not any(word in kept for word in left_out)
+    assert kept.split() == text.replace(left_out[0] if left_out else "\0", "").split()
+
+
+@pytest.mark.parametrize(
+    ("text", "elsewhere"),
+    [
+        ("화순 농장에서는 딸기 어떻게 키워", True),
+        ("화순농장 배액률", False),
+        ("우리 농장 배액률", False),
+        ("화순의 딸기", False),
+    ],
+)
+def test_a_farm_elsewhere(text: str, elsewhere: bool) -> None:
+    assert farm_elsewhere(text) is elsewhere
