@@ -1043,7 +1043,8 @@ def test_a_list_says_that_there_may_be_more(view: View) -> None:
 @pytest.mark.parametrize(
     ("question", "registration"),
     [
-        ("오이 흰비단병 약은 언제 써요", True),
+        ("오이 흰비단병 약 수확 며칠 전까지 쳐요", True),
+        ("딸기 흰가루병은 몇 포기부터 약 쳐야 하나요", False),
         ("딸기 흰가루병 제초제 뭐 써요", True),
         ("우리는 친환경이라 농약을 못 쓰는데 흰가루병은 뭘로 막죠", False),
         ("딸기 흰가루병 약 말고 다른 방법", False),
