@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.chunking import MAX_SENTENCE, SMALL_SECTION, TOKEN_LIMITS, Chunk, chunk_document
+from ingest.chunking import MAX_SENTENCE, SMALL_SECTION, TOKEN_LIMITS, Chunk, _cut, chunk_document
 from ingest.parsed import Block, ParsedDocument, Section
 from rag.schema import Level
 from rag.text import SentenceSpan
@@ -220,13 +220,14 @@ SECTIONS = st.builds(
 
 
 def expected_sentences(sections: Sequence[Section]) -> list[str]:
-    """All sentences but those of the lists of sources, in reading order."""
+    """All sentences but those of the lists of sources, in reading order; one that never ends in the pieces it is cut into."""
     kept = [s for s in sections if not (s.headings and s.headings[-1] in ("출처", "3. 참고문헌"))]
     return [
         b.text[span.start : span.end]
         for s in kept
         for b in s.blocks
-        for span in ([SentenceSpan(0, len(b.text))] if b.kind == "row" else split(b.text))
+        for whole in ([SentenceSpan(0, len(b.text))] if b.kind == "row" else split(b.text))
+        for span in _cut(b.text, whole, MAX_SENTENCE)
     ]
 
 
