@@ -42,6 +42,7 @@ _SYMPTOM = re.compile(
     r"(?:잎|줄기|열매|과실|꽃|뿌리|순|포기|모종|근경|관부|과일|표면|뒷면)\S*\s.*(?:변하|변해|변했|노랗|노래|누렇|마르|말라|시들|말리|말려|타[고는요들]|탔|"
     r"썩|떨어|갈라|터[지져]|생기|생겼|반점|가루|구멍|처지|처져|물러|휘[어고]|쪼그라|갈변|까매|검게|하얗|하얀|오그라|비틀)"
 )
+_LEFT_OUT = re.compile(r"[은는]?\s?(?:빼고|말고|제외)")
 _REGISTERED = re.compile(r"등록|만료")
 # Of these days advice is asked for, and not what was done on them.
 _TODAY = re.compile(r"오늘|내일|모레|어제부터|그제부터|이번\s?주|며칠\s?전부터|지난주부터")
@@ -86,8 +87,13 @@ def _day_of(text: str, morphemes: Sequence[Token]) -> str | None:
     for verb, ending, noun in zip(morphemes, morphemes[1:], morphemes[2:]):
         done = str(verb.tag).startswith(("VV", "XSV")) and str(ending.tag) == "ETM" and ending.form in ("ᆫ", "은", "던")
         thing = noun.form in ("거", "것", "건") and not any(cue.search(text) for cue in (_CAUSE, _SYMPTOM, _REGISTERED))
-        if done and (noun.form in ("날", "적", "날짜") or thing) and noun.start > verb.start:
-            return text[verb.start : noun.start + noun.len]
+        end = noun.start + noun.len
+        if (
+            done
+            and (noun.form in ("날", "적", "날짜") or (thing and not _LEFT_OUT.match(text, end)))
+            and noun.start > verb.start
+        ):
+            return text[verb.start : end]
     return None
 
 

@@ -848,6 +848,13 @@ def test_registrations_are_found_by_any_target_and_by_the_product_alone(
     assert not lacks_registration(asked, found)
 
 
+def test_what_is_left_out_is_no_record(sheets: View) -> None:
+    asked = ask(sheets, "오이 뿌리혹선충 약 이미시아포스 든 건 빼고 알려줘")
+    assert not asked.record
+    found = choose(asked, ranked(asked, evidence(sheets, "오이/선충")))
+    assert [registered_names(s.candidate.text)[0] for s in found] == ["선충탄"]
+
+
 def test_what_is_left_out_is_not_told(sheets: View) -> None:
     asked = ask(sheets, "오이 뿌리혹선충에 싸이먼 말고 등록된 약 뭐 있어요?")
     assert (asked.products, asked.products_left_out) == ((), ("싸이먼",))
