@@ -65,6 +65,11 @@ class Example:
     answers: tuple[bool, ...]
     fit: tuple[bool, ...]
 
+    @property
+    def answering(self) -> frozenset[str]:
+        """The sentences that answer it."""
+        return frozenset(pair[1] for pair, answers in zip(self.sentences, self.answers, strict=True) if answers)
+
     def drawn(self, rng: random.Random) -> tuple[list[int], list[int]]:
         """Numbers of answering candidates and of others for one step."""
         right = [n for n, answers in enumerate(self.answers) if answers][: 2 * ANSWERS]
@@ -129,7 +134,7 @@ def teaching(examples: Sequence[Example]) -> list[Example]:
     Sentences that answer none of the questions are not read: a model of this size learns them by heart as sentences that
     never answer, and so turns away what is asked for the first time.
     """
-    known = {pair[1] for one in examples for pair, answers in zip(one.sentences, one.answers, strict=True) if answers}
+    known = frozenset().union(*(one.answering for one in examples))
     kept = [
         replace(one, fit=tuple(fits and pair[1] in known for pair, fits in zip(one.sentences, one.fit, strict=True)))
         for one in examples
@@ -139,12 +144,8 @@ def teaching(examples: Sequence[Example]) -> list[Example]:
 
 def apart(examples: Sequence[Example], held: Sequence[Example]) -> list[Example]:
     """Those that no sentence answers which answers one of ``held``."""
-    known = {pair[1] for one in held for pair, answers in zip(one.sentences, one.answers, strict=True) if answers}
-    return [
-        one
-        for one in examples
-        if not any(answers and pair[1] in known for pair, answers in zip(one.sentences, one.answers, strict=True))
-    ]
+    known = frozenset().union(*(one.answering for one in held))
+    return [one for one in examples if known.isdisjoint(one.answering)]
 
 
 class Trainer:

@@ -178,7 +178,7 @@ def test_the_shipped_adapter_lifts_what_answers_everyday_questions(encoder: Enco
         finally:
             encoder.adapt(in_force)
     assert sum(plain) <= 1
-    assert sum(adapted) >= sum(plain) + 2
+    assert sum(adapted) >= 3
 
 
 def test_the_shipped_file_is_small() -> None:

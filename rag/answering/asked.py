@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 from rag.answering.rows import pest_of, registered_names
 from rag.lexicon import Lexicon
 from rag.query.expand import record_words
-from rag.query.slots import excluded_spans, without_excluded
+from rag.query.slots import LEAVES_OUT, excluded_spans, without_excluded
 from rag.schema import ChunkRecord, FloatVector, PlannedQuery, QueryFeatures
 from rag.stores.view import View
 
@@ -226,7 +226,7 @@ class Asked:
         """Registered products that the question does not want."""
         text = self.text.lower()
         spans = [text[start:end] for start, end in excluded_spans(text)]
-        spans += re.findall(r"\S+\s약\s?(?:말고|빼고|제외하고)", text)  # "나티보 약 말고": another, not none
+        spans += re.findall(rf"\S+\s약\s?{LEAVES_OUT}", text)  # "나티보 약 말고": another, not none
         return tuple(name for name in self._products if any(name in span for span in spans))
 
     @cached_property

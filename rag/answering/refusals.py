@@ -155,19 +155,13 @@ def lacks_what_is_named(asked: Asked, chosen: Sequence[Scored]) -> str | None:
 
     A cultivar whose own traits are asked for, a year of public figures, an address or a telephone number.
     """
-    said = [f"{s.chunk.title} {s.chunk.section} {s.candidate.text}" for s in chosen]
     if _CONTACT.search(asked.text) and not any(_A_CONTACT.search(s.candidate.text) for s in chosen):
         return NO_CONTACT
     if asked.record:
         return None
     years = _YEAR.findall(asked.text)
-    absent = [
-        year
-        for year in years
-        if not any(year in text or s.chunk.date[:4] == year for text, s in zip(said, chosen, strict=True))
-    ]
-    if years and len(absent) == len(years):
-        return f"{absent[0]}년의 것을 적은 문장을 찾지 못했습니다."
+    if years and not any(_tells_year(s, year) for s in chosen for year in years):
+        return f"{years[0]}년의 것을 적은 문장을 찾지 못했습니다."
     cultivars = asked.named(CULTIVAR) if _TRAIT.search(asked.text) else ()
     view = asked.view
     if cultivars and not any(
@@ -177,6 +171,11 @@ def lacks_what_is_named(asked: Asked, chosen: Sequence[Scored]) -> str | None:
     ):
         return f"‘{cultivars[0]}’ 품종을 적은 문서를 찾지 못했습니다."
     return None
+
+
+def _tells_year(scored: Scored, year: str) -> bool:
+    chunk = scored.chunk
+    return chunk.date[:4] == year or year in f"{chunk.title} {chunk.section} {scored.candidate.text}"
 
 
 def asks_forbidden(asked: Asked) -> bool:

@@ -201,16 +201,14 @@ def _last_sprayings(asked: Asked) -> list[str]:
         if (not asked.today or day <= asked.today)
         and (not asked.periods or any(first <= day.isoformat() <= last for first, last in asked.periods))
     ]
+    names = (*asked.houses, *(kind_of(name) for name in asked.named(*PESTS)))
     found: list[str] = []
     for start in range(0, len(latest), LAST):
+        some = latest[start : start + LAST]
         told: defaultdict[str, str] = defaultdict(str)
-        for chunk in asked.view.chunks_of(set(latest[start : start + LAST]), "G2"):
+        for chunk in asked.view.chunks_of(set(some), "G2"):
             told[chunk.doc_id] += chunk.text
-        for doc_id in latest[start : start + LAST]:
-            text = told[doc_id]
-            names = (*asked.houses, *(kind_of(name) for name in asked.named(*PESTS)))
-            if _SPRAYED.search(text) and all(says(name, text) for name in names):
-                found.append(doc_id)
+        found += [d for d in some if _SPRAYED.search(told[d]) and all(says(name, told[d]) for name in names)]
         if len(found) >= SPRAYINGS:
             break
     return found[:SPRAYINGS]

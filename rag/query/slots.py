@@ -103,8 +103,10 @@ _REGIONS = words(
     "고흥 보성 화순 장흥 강진 해남 영암 무안 함평 영광 장성 완도 진도 신안 포항 경주 김천 안동 구미 영주 영천 상주 문경 경산 의성 청송 영양 "
     "영덕 청도 고령 성주 칠곡 예천 봉화 울진 창원 진주 통영 사천 김해 밀양 거제 양산 의령 함안 창녕 남해 하동 산청 함양 거창 합천"
 )
+# What stands before it is not wanted.
+LEAVES_OUT = "(?:말고|빼고|제외하고)"
 _LEFT_OUT = re.compile(
-    r"\S+?(?:\s(?:든|들어간|계열|계통|성분)\S*)?(?:\s(?:건|거|것)[은는]?)?\s?(?:말고|빼고|제외하고)(?![가-힣])"
+    rf"\S+?(?:\s(?:든|들어간|계열|계통|성분)\S*)?(?:\s(?:건|거|것)[은는]?)?\s?{LEAVES_OUT}(?![가-힣])"
     r"|\S+\s(?:지난번|저번|이미|전번)\S*\s(?:썼|쳤|뿌렸)\S*(?=.*(?:다른|딴))"
 )
 _EXTENSION = "hwpx|hwp|pdf|docx|doc|xlsx|xls|csv|txt|md|pptx|ppt|jpg|jpeg|png|zip"
@@ -149,7 +151,7 @@ _TYPE = re.compile("|".join(f"(?P<t{n}>{pattern})" for n, (pattern, _) in enumer
 # Kinds on file that are subjects, not names of a document.
 _SUBJECTS = frozenset({"농약등록", "법령", "재배기술"})
 _LEXICON_KINDS: dict[str, SlotKind] = {"작물": "crop", "품종": "cultivar", "생육단계": "growth_stage"}
-_EXCLUDED = re.compile(r"\s?(?:님|이|가)?\s?(?:말고|빼고|제외하고)(?![가-힣])")
+_EXCLUDED = re.compile(rf"\s?(?:님|이|가)?\s?{LEAVES_OUT}(?![가-힣])")
 
 
 def find_slots(
@@ -201,7 +203,11 @@ def without_excluded(text: str) -> str:
 
 def farm_elsewhere(text: str) -> bool:
     """Whether a farm somewhere is asked about ("화순 농장"), not one by its name and not the asker's."""
-    return any(match[1] in _REGIONS and match.end(1) < match.start(2) for match in _FARM.finditer(text))
+    return any(map(_of_region, _FARM.finditer(text)))
+
+
+def _of_region(farm: re.Match[str]) -> bool:
+    return farm[1] in _REGIONS and farm.end(1) < farm.start(2)
 
 
 def _free(slot: Slot, taken: Sequence[Slot]) -> bool:
@@ -380,7 +386,7 @@ def _farms(text: str, own_farm: str | None) -> Iterator[Slot]:
     for match in _FARM.finditer(text):
         if match[1] in _MINE | _NO_NAME or match[1].endswith("재배"):
             continue
-        if match[1] in _REGIONS and match.end(1) < match.start(2):
+        if _of_region(match):
             continue
         name = match[1] + match[2]
         rule = "farm.own" if own_farm is not None and own_farm.replace(" ", "") == name else "farm.other"
