@@ -86,13 +86,10 @@ def _day_of(text: str, morphemes: Sequence[Token]) -> str | None:
     """ "정식한 날", "고장 난 적": the day of something done."""
     for verb, ending, noun in zip(morphemes, morphemes[1:], morphemes[2:]):
         done = str(verb.tag).startswith(("VV", "XSV")) and str(ending.tag) == "ETM" and ending.form in ("ᆫ", "은", "던")
-        thing = noun.form in ("거", "것", "건") and not any(cue.search(text) for cue in (_CAUSE, _SYMPTOM, _REGISTERED))
         end = noun.start + noun.len
-        if (
-            done
-            and (noun.form in ("날", "적", "날짜") or (thing and not _LEFT_OUT.match(text, end)))
-            and noun.start > verb.start
-        ):
+        thing = noun.form in ("거", "것", "건") and not _LEFT_OUT.match(text, end)
+        thing = thing and not any(cue.search(text) for cue in (_CAUSE, _SYMPTOM, _REGISTERED))
+        if done and (noun.form in ("날", "적", "날짜") or thing) and noun.start > verb.start:
             return text[verb.start : end]
     return None
 

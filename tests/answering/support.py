@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from rag.answering.asked import Asked
@@ -13,6 +14,7 @@ from rag.query.features import read_question
 from rag.schema import VECTOR, Evidence, Query, Scope, Vote
 from rag.stores.view import View
 from rag.text import korean
+from tests.contract.conftest import open_views, take_in
 from tests.fakes import FakeEmbedder
 
 NOW = datetime(2026, 12, 1, 9, tzinfo=ZoneInfo("Asia/Seoul"))
@@ -82,6 +84,12 @@ def ask(view: View, text: str, *, encoder: bool = False) -> Asked:
         lexicon=korean().lexicon,
         today=NOW.date(),
     )
+
+
+def stored(folder: Path, files: Mapping[str, str], scope: Scope = HAETSAL) -> View:
+    """The view of a store of a farm's files, or of public ones, and nothing else."""
+    take_in(folder / "store", f"farm:{scope.farm_id}" if scope.farm_id else "public", files, folder / "sources")
+    return open_views(folder / "store").get(scope)
 
 
 def evidence(view: View, *names: str) -> list[Evidence]:

@@ -43,8 +43,7 @@ from rag.schema import (
 )
 from rag.stores.view import View
 from rag.tracing import Recorder
-from tests.answering.support import HAETSAL, WEIGHTS, ask, evidence, ranked
-from tests.contract.conftest import open_views, take_in
+from tests.answering.support import WEIGHTS, ask, evidence, ranked, stored
 from tests.fakes import FakeEmbedder
 
 
@@ -822,9 +821,7 @@ def sheets(tmp_path_factory: pytest.TempPathFactory) -> View:
         "재배/와사비.md": "# 와사비 소득\n\n10a당 소득은 500만원이다.\n",
         "재배/오이_선충.md": "# 오이 뿌리혹선충\n\n이미시아포스 액제는 뿌리혹선충에 수확 30일 전까지 쓴다. 선충은 뿌리에 혹을 만든다.\n",
     }  # fmt: skip
-    folder = tmp_path_factory.mktemp("sheets")
-    take_in(folder / "store", "public", files, folder / "sources")
-    return open_views(folder / "store").get(Scope())
+    return stored(tmp_path_factory.mktemp("sheets"), files, Scope())
 
 
 @pytest.mark.parametrize(
@@ -889,8 +886,7 @@ def test_how_another_pest_is_treated_is_not_told(tmp_path: Path, question: str, 
         "# 오이 병해충\n\n이미시아포스 액제는 뿌리혹선충에 수확 30일 전까지 쓴다. 흰가루병에는 2,000배로 희석해 뿌린다. "
         "병든 잎은 딴다.\n"
     )
-    take_in(tmp_path / "store", "public", {"재배/오이.md": text}, tmp_path / "sources")
-    view = open_views(tmp_path / "store").get(Scope())
+    view = stored(tmp_path, {"재배/오이.md": text}, Scope())
     found = [s.text for s in ranked(ask(view, question), evidence(view, "오이"))]
     assert [" ".join(one.split()[:2]) for one in found if one != "병든 잎은 딴다."] == told
 
@@ -973,8 +969,7 @@ def test_what_is_named_must_be_told(view: View, question: str, name: str, note: 
 
 def test_a_year_a_number_and_a_cultivar_that_are_told(tmp_path: Path) -> None:
     text = "# 딸기 설향\n\n2019년 설향의 당도는 10.5브릭스였다. 문의는 063-123-4567로 한다.\n"
-    take_in(tmp_path / "store", "public", {"재배/설향.md": text}, tmp_path / "sources")
-    view = open_views(tmp_path / "store").get(Scope())
+    view = stored(tmp_path, {"재배/설향.md": text}, Scope())
     for question in ("2019년 설향 당도 얼마예요?", "설향 문의 전화번호 알려줘", "2018년 말고 2019년 설향 당도는요?"):
         asked = of_documents(ask(view, question))
         assert lacks_what_is_named(asked, choose(asked, ranked(asked, evidence(view, "설향")))) is None
@@ -1006,8 +1001,7 @@ def test_a_month_is_asked_for_in_many_words(tmp_path: Path, question: str, told:
         "센서/2026-03_센서요약.csv": "동,작목,최고온도(℃),최저온도(℃)\n2동,딸기,29.1,4.4\n",
         "수확/2026-03_수확기록.csv": "동,작목,특(kg),월 합계(kg)\n2동,딸기,211,561\n",
     }
-    take_in(tmp_path / "store", "farm:haetsal", files, tmp_path / "sources")
-    view = open_views(tmp_path / "store").get(HAETSAL)
+    view = stored(tmp_path, files)
     strict = answerer(records=2.0)
     asked, items = ask(view, question), evidence(view, "2026-03")
     given, support = strict.answer(asked, FusedEvidence(items=tuple(items)), (), 5, Recorder())
@@ -1033,8 +1027,7 @@ def test_months_with_a_figure_come_before_those_without(tmp_path: Path) -> None:
         "수확/2026-10_수확기록.csv": "동,작목,특(kg),월 합계(kg)\n1동,딸기,0,수확 없음\n2동,딸기,0,수확 없음\n",
         "수확/2026-11_수확기록.csv": "동,작목,특(kg),월 합계(kg)\n1동,딸기,0,수확 없음\n2동,딸기,0,수확 없음\n3동,딸기,9,1486\n",
     }
-    take_in(tmp_path / "store", "farm:haetsal", files, tmp_path / "sources")
-    view = open_views(tmp_path / "store").get(HAETSAL)
+    view = stored(tmp_path, files)
     asked = ask(view, "10월이랑 11월 수확량 비교해줘")
     found = choose(asked, ranked(asked, evidence(view, "2026-1")), Limits(2, 400))
     assert [(s.chunk.date[:7], "1486" in s.text) for s in found] == [("2026-10", False), ("2026-11", True)]

@@ -24,8 +24,7 @@ from rag.answering.sentences import (
 )
 from rag.schema import ChunkRecord, Evidence, Passage, PlannedQuery, SentenceRecord, Vote
 from rag.stores.view import View
-from tests.answering.support import HAETSAL, WEIGHTS, ask, evidence, ranked
-from tests.contract.conftest import open_views, take_in
+from tests.answering.support import WEIGHTS, ask, evidence, ranked, stored
 from tests.fakes import FakeEmbedder
 
 
@@ -154,8 +153,7 @@ def test_the_record_that_the_slots_name(view: View) -> None:
 
 def test_the_last_spraying_is_a_record_without_a_day(tmp_path: Path) -> None:
     log = "작업일지\n작성자: 박반장\n\n2동에 메트라페논 2000배액을 살포했다. 2동 잎을 땄다.\n"
-    take_in(tmp_path / "store", "farm:haetsal", {"작업일지/2026-10-05_작업일지.txt": log}, tmp_path / "sources")
-    view = open_views(tmp_path / "store").get(HAETSAL)
+    view = stored(tmp_path, {"작업일지/2026-10-05_작업일지.txt": log})
     for question, record in (("마지막으로 약 친 날 언제야", 1), ("약 친 날 언제야", 0)):
         asked = ask(view, question)
         assert asked.record
@@ -174,8 +172,7 @@ def test_the_last_sprayings_are_looked_up(tmp_path: Path) -> None:
     files["작업일지/2026-11-20_작업일지.txt"] = log("1동에 흰가루병 방제로 나라크 2000배액을 살포했다.")
     files["작업일지/2026-11-25_작업일지.txt"] = log("2동 잎을 땄다.")
     files["작업일지/2027-01-05_작업일지.txt"] = log("2동에 메트라페논 2000배액을 살포했다.")  # later than the question
-    take_in(tmp_path / "store", "farm:haetsal", files, tmp_path / "sources")
-    view = open_views(tmp_path / "store").get(HAETSAL)
+    view = stored(tmp_path, files)
     old = evidence(view, "2026-01-05")
 
     def found(question: str) -> list[str]:
