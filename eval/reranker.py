@@ -182,35 +182,35 @@ class Trainer:
         cut = [self.body.cut(text) for text in texts]
         longest = max(map(len, cut))
         mask = torch.tensor([[n < len(one) for n in range(longest)] for one in cut])
-        states = np.zeros((len(cut), longest, file.width), np.float32)
-        for row, one in enumerate(cut):
-            states[row, : len(one)] = self.body.embedded([one])
-        x = torch.tensor(states)
+        x = torch.tensor(self.body.embedded(cut))
         for number in range(file.layers):
             with torch.set_grad_enabled(number >= FROZEN and torch.is_grad_enabled()):
                 x = self._layer(number, x, mask)
-        counted = mask[:, :, None].to(x.dtype)
-        pooled = ((x * counted).sum(1) / counted.sum(1)).float()
+        pooled = torch.stack([part.mean(0) for part in x.split([len(one) for one in cut])])
         return torch.nn.functional.normalize(pooled, dim=1) @ self.head * SCALE + self.bias
 
     def _layer(self, number: int, x: Any, mask: Any) -> Any:
+        """States of the next layer, shape (tokens, width): only attention sees texts side by side, padded as ``mask`` says."""
         functional, file = self.torch.nn.functional, self._file
-        n, longest, width = x.shape
+        n, longest = mask.shape
+        places = mask.flatten().nonzero()[:, 0]
 
         def linear(name: str, values: Any) -> Any:
             return values @ self.tensors[f"l{number}.{name}.w"] + self.tensors[f"l{number}.{name}.b"]
 
         def heads(values: Any) -> Any:
-            return values.view(n, longest, file.heads, width // file.heads).transpose(1, 2)
+            padded = values.new_zeros(n * longest, file.width).index_copy(0, places, values)
+            return padded.view(n, longest, file.heads, file.width // file.heads).transpose(1, 2)
 
         def norm(name: str, values: Any) -> Any:
             weight, bias = self.tensors[f"l{number}.{name}.w"], self.tensors[f"l{number}.{name}.b"]
-            return functional.layer_norm(values, (width,), weight, bias, file.epsilon)
+            return functional.layer_norm(values, (file.width,), weight, bias, file.epsilon)
 
         mixed = functional.scaled_dot_product_attention(
             *(heads(linear(name, x)) for name in ("q", "k", "v")), attn_mask=mask[:, None, None, :]
         )
-        x = norm("aln", x + linear("ao", mixed.transpose(1, 2).reshape(n, longest, width)))
+        mixed = mixed.transpose(1, 2).reshape(n * longest, file.width)[places]
+        x = norm("aln", x + linear("ao", mixed))
         return norm("oln", x + linear("fo", functional.gelu(linear("fi", x), approximate="tanh")))
 
     def fit(self, examples: Sequence[Example], steps: int = STEPS) -> None:
@@ -232,8 +232,7 @@ class Trainer:
             factor = min(1.0, (step + 1) / (WARM_UP * steps)) * max(0.03, 1 - step / steps)
             for group in optimizer.param_groups:
                 group["lr"] = group["rate"] * factor
-            with torch.autocast("cpu", dtype=torch.bfloat16):
-                loss = self._loss(taken)
+            loss = self._loss(taken)
             optimizer.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_([*self._tuned, self.head, self.bias], 1.0)

@@ -11,7 +11,7 @@ from datetime import date
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
-from rag.answering.rows import pest_of, registered_names
+from rag.answering.registrations import Wanted, pest_of, registered_names, wanted_of
 from rag.lexicon import Lexicon
 from rag.query.expand import record_words
 from rag.query.slots import LEAVES_OUT, excluded_spans, without_excluded
@@ -259,6 +259,11 @@ class Asked:
             if named:
                 return max(named, key=len)
         return ""
+
+    @cached_property
+    def wanted_use(self) -> Wanted:
+        """What is wanted of the use of the pesticides asked for; nothing where the question names one: that one is told."""
+        return Wanted() if self.products or not (self.registration or self.dose) else wanted_of(self.text)
 
     @cached_property
     def dose(self) -> bool:

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from rag.answering.asked import CROP, PESTS, REGISTERED, Asked, asks_pesticide, kind_of, says
+from rag.answering.registrations import Wanted, expired, is_registration, registered_names
 from rag.answering.roles import ACTION, headed_as, role_of, wanted_roles
-from rag.answering.rows import MONTHLY_KINDS, cells_of, expired, is_registration, registered_names
+from rag.answering.rows import MONTHLY_KINDS, cells_of
 from rag.answering.sentences import USE, Scored, lead_of
 from rag.quantities import LIST_NUMBER
 from rag.schema import PUBLIC, ChunkRecord
@@ -129,6 +130,7 @@ def choose(asked: Asked, scored: Sequence[Scored], limits: Limits = NORMAL) -> l
         mine = [s for s in scored if registers(asked, s)]
         over = [s for s in mine if expired(s.candidate.text, asked.today)]
         mine = over if _EXPIRED.search(asked.text) else [s for s in mine if s not in over] or mine
+        mine = _nearest(asked.wanted_use, mine)
         if mine:
             told = [s for s in scored if not is_registration(s.candidate.text)]
             _take_parts(choice, told, [n for n, part in enumerate(asked.parts) if not asks_pesticide(part.text)])
@@ -188,6 +190,15 @@ def registers(asked: Asked, scored: Scored) -> bool:
     if not named.isdisjoint(asked.products_left_out):
         return False
     return not named.isdisjoint(asked.products) if asked.products else bool(targets)
+
+
+def _nearest(wanted: Wanted, mine: Sequence[Scored]) -> list[Scored]:
+    """Of each sheet the registrations that are as wanted, or else are least far from it."""
+    far = {s.number: wanted.short_of(s.candidate.text) for s in mine}
+    least: dict[str, float] = {}
+    for s in mine:
+        least[s.chunk.doc_id] = min(far[s.number], least.get(s.chunk.doc_id, math.inf))
+    return [s for s in mine if far[s.number] == least[s.chunk.doc_id]]
 
 
 def _tells_use(asked: Asked, scored: Scored) -> bool:

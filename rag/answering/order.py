@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from rag.answering.asked import PESTS, REGISTERED, Asked
 from rag.answering.choice import LISTING
+from rag.answering.registrations import is_registration
 from rag.answering.roles import ACTION, CAUSE, ROLES, role_of
 from rag.answering.rows import MONTHLY_KINDS
 from rag.answering.sentences import Scored
@@ -57,6 +58,8 @@ def opening(asked: Asked, chosen: Sequence[Scored]) -> str:
         return ""
     if asked.record:
         return _of_records(asked, chosen)
+    if told := _of_use(asked, chosen):
+        return told
     pests, crops = asked.named(*PESTS), {s.chunk.crop for s in chosen}
     if (
         len(pests) != 1
@@ -72,6 +75,23 @@ def opening(asked: Asked, chosen: Sequence[Scored]) -> str:
     if asked.features.intent != "relational" or ACTION not in roles or CAUSE not in roles:
         return ""
     return f"{about}의 원인과 대책입니다."
+
+
+def _of_use(asked: Asked, chosen: Sequence[Scored]) -> str:
+    """Whether the registrations told are as the question wants them, and what is told where none is."""
+    wanted, told = asked.wanted_use, [s.candidate.text for s in chosen if is_registration(s.candidate.text)]
+    if not wanted or not told:
+        return ""
+    if wanted.soonest:
+        return "등록 자료에서 수확 전 기간이 가장 짧은 것입니다."
+    far = [wanted.short_of(text) > 0 for text in told]
+    if all(far):
+        return f"{wanted.told()} 쓸 수 있는 등록은 찾지 못했습니다. 가장 가까운 것입니다."
+    return (
+        f"{wanted.told()} 쓸 수 있는 등록입니다."
+        if not any(far)
+        else f"{wanted.told()} 쓸 수 있는 등록과, 없는 것은 가장 가까운 등록입니다."
+    )
 
 
 def _of_records(asked: Asked, chosen: Sequence[Scored]) -> str:

@@ -1,4 +1,4 @@
-"""Table rows: "이름: 값, 이름: 값" cells said by the cells that are asked for, and pesticide registrations said short."""
+"""Table rows: "이름: 값, 이름: 값" cells said by the cells that are asked for."""
 
 from __future__ import annotations
 
@@ -36,13 +36,6 @@ _DAY = re.compile(
     r"(?:^|, )(?:[^,:]{0,8}(?:일자|날짜|일시|일)|date|day): (?:(?P<year>\d{4})\s?[-./년]\s?)?(?P<month>\d{1,2})\s?[-./월]\s?(?P<day>\d{1,2})(?!\d)",
     re.IGNORECASE,
 )
-# What a registration row must say, whatever is asked: the dose, and when and how often it may be used.
-_USE = frozenset({"희석배수", "사용량", "안전사용시기", "사용횟수"})
-_REGISTERED_NAMES = frozenset({"품목", "상표"})
-# Of "…제(상표 심볼, (주)동방아그로): 희석배수 2000배, …, 3회 이내, 등록 유효기간 …" what a reader needs.
-_LISTED = re.compile(r"(?P<name>.+?\(상표 [^,()]+)(?:, (?:[^()]|\([^()]*\))*)?\): (?P<use>.+)$")
-_VALID_UNTIL = re.compile(r"등록 유효기간:? (\d{4})-(\d{2})-(\d{2})")
-_ADMINISTRATION = re.compile(r",? ?등록 유효기간 [^,(]*|\.? ?\(등록 작물명:[^)]*\)+|\.$")
 MONTHLY_KINDS = frozenset({"수확기록", "급액배액요약", "센서요약"})
 # Words that a monthly table is asked by, beside its column names, and the column that answers them.
 TOPICS = {
@@ -97,23 +90,6 @@ def spoken_row(sentence: str, keywords: Sequence[str]) -> str:
     )
 
 
-def spoken_registration(sentence: str) -> str:
-    """A pesticide registration without maker and period of validity; the words that are left stand as they do there.
-
-    "클로티아니딘 입상수용제(상표 심볼, (주)동방아그로): 희석배수 2000배, 수확 3일 전까지, 3회 이내, 등록 유효기간
-    2032-03-21." → "클로티아니딘 입상수용제(상표 심볼): 희석배수 2000배, 수확 3일 전까지, 3회 이내".
-    """
-    listed = _LISTED.match(sentence)
-    if listed:
-        return f"{listed['name']}): {_ADMINISTRATION.sub('', listed['use'])}".rstrip(" .,")
-    cells = dict(cells_of(sentence))
-    if not cells.keys() >= _REGISTERED_NAMES:
-        return sentence
-    use = ", ".join(f"{name} {value}" for name, value in cells.items() if name in _USE and value not in ("", "-"))
-    when = f", {cells['사용시기']}" if cells.get("사용시기", "-") not in ("", "-") else ""
-    return f"{cells['품목']}(상표 {cells['상표']}): {use}{when}"
-
-
 def is_header(sentence: str) -> bool:
     """Whether a sentence is a table's header alone: four or more short names ("동, 작목, 주차, 기간, 특(kg), 비고")."""
     cells = sentence.split(", ")
@@ -126,34 +102,6 @@ def lacks_value(sentence: str, keywords: Sequence[str]) -> bool:
     """Whether a table row has nothing in the cells that are asked for ("당도(브릭스): -")."""
     asked = [value for name, value in cells_of(sentence) if name not in _ROW_NAMES and asked_for(name, keywords)]
     return bool(asked) and all(value.strip() in _EMPTY for value in asked)
-
-
-def is_registration(sentence: str) -> bool:
-    """Whether a sentence is one pesticide's registration."""
-    return bool(_LISTED.match(sentence)) or dict(cells_of(sentence)).keys() >= _REGISTERED_NAMES
-
-
-def pest_of(title: str, crop: str) -> str:
-    """What a registration sheet is on besides its crop, by its title ("오이 노균병 등록 농약" → 노균병); "" where it does not tell."""
-    head, found, _ = title.partition(" 등록 농약")
-    return head.removeprefix(crop).strip() if found else ""
-
-
-def registered_names(sentence: str) -> tuple[str, ...]:
-    """Brand and active ingredients of a registration; none for any other sentence.
-
-    "클로티아니딘.피리프록시펜 유현탁제(상표 신농팜델타린, …): …" → 신농팜델타린, 클로티아니딘, 피리프록시펜.
-    """
-    listed = _LISTED.match(sentence)
-    cells = dict(cells_of(sentence))
-    if listed:
-        product, _, brand = listed["name"].partition("(상표 ")
-    elif cells.keys() >= _REGISTERED_NAMES:
-        product, brand = cells["품목"], cells["상표"]
-    else:
-        return ()
-    ingredients = re.split(r"[.·ㆍ+]", product.rpartition(" ")[0])
-    return tuple(name.strip() for name in (brand, *ingredients) if name.strip())
 
 
 def asked_for(name: str, keywords: Sequence[str]) -> int:
@@ -193,10 +141,3 @@ def day_of(sentence: str, dated: str = "") -> date | None:
         return date(int(year), int(match["month"]), int(match["day"])) if match and year else None
     except ValueError:
         return None
-
-
-def expired(sentence: str, today: date | None) -> date | None:
-    """Until when a registration was valid, where that is before ``today``; None for one in force."""
-    match = _VALID_UNTIL.search(sentence)
-    until = date(*map(int, match.groups())) if match else None
-    return until if until and today and until < today else None

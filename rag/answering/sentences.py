@@ -40,19 +40,16 @@ from rag.answering.asked import (
     share,
 )
 from rag.answering.calibration import SentenceWeights
+from rag.answering.registrations import expired, is_registration, pest_of, spoken_registration
 from rag.answering.roles import role_of, wanted_roles
 from rag.answering.rows import (
     MONTHLY_KINDS,
     TOPICS,
     column_words,
     day_of,
-    expired,
     is_header,
-    is_registration,
     lacks_value,
     month_row,
-    pest_of,
-    spoken_registration,
     spoken_row,
 )
 from rag.citations import Candidate

@@ -29,8 +29,9 @@ from rag.answering.refusals import (
     refusal,
     registration_note,
 )
+from rag.answering.registrations import registered_names, spoken_registration
 from rag.answering.roles import ACTION, CAUSE, role_of
-from rag.answering.rows import day_of, lacks_value, registered_names, spoken_registration, spoken_row
+from rag.answering.rows import day_of, lacks_value, spoken_row
 from rag.answering.sentences import Scored, candidates_of, is_label, lead_of
 from rag.citations import Candidate
 from rag.schema import (
