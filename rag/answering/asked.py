@@ -11,6 +11,7 @@ from datetime import date
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
+from rag.answering.months import asks_sum, column_words, extreme
 from rag.answering.registrations import Wanted, pest_of, registered_names, wanted_of
 from rag.lexicon import Lexicon
 from rag.query.expand import record_words
@@ -52,7 +53,8 @@ _FIGURES: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = tuple(
 )
 _SOME_FIGURE = re.compile(r"얼마|몇")
 _DAY_ASKED = re.compile(r"며칠(?:날|에|이|\s?(?:인|이|예))|몇\s?월|언제|날짜|어느\s?날")
-_LATEST = re.compile(r"남았|남아|마지막|최근|지금|현재|요즘|제일\s?나중")
+_NOW = "지금|현재|요즘|요새"
+_LATEST = re.compile(rf"남았|남아|마지막|최근|{_NOW}|제일\s?나중")
 _DETAIL = re.compile(r"자세[하히]|상세[하히]|길게|구체적으로")
 # A day's or dose's figure of a pesticide: not answered without its registration (DESIGN, requirement 5).
 _DOSE = re.compile(
@@ -134,6 +136,26 @@ class Asked:
         """Whether the present state is asked for, which the last record tells."""
         return _LATEST.search(self.text) is not None
 
+    @property
+    def newest(self) -> bool:
+        """Whether a record question asks how things are now and names no time."""
+        return self.record and re.search(_NOW, self.text) is not None and not self.periods
+
+    @property
+    def extreme(self) -> int:
+        """1 where the highest of a farm's figures is asked for, -1 for the lowest, 0 for none."""
+        return extreme(self.text) if self.record else 0
+
+    @property
+    def summed(self) -> bool:
+        """Whether a farm's figures are asked for added up."""
+        return self.record and asks_sum(self.text)
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """Words by which a question names the columns of tables."""
+        return (*self.features.terms, *(column_words(self.text) if self.record else ()))
+
     @cached_property
     def weights(self) -> dict[str, float]:
         """Question word → idf; a word that no document holds weighs most."""
@@ -210,7 +232,11 @@ class Asked:
         """Whether the question asks which pesticides are registered or how one is used."""
         if self.record or _NO_REGISTRATION.search(self.text):
             return False
-        if _REGISTRATION.search(self._wanted) or self.dose:
+        if (
+            _REGISTRATION.search(self._wanted)
+            or self.dose
+            or (_PESTICIDE.search(self._wanted) and wanted_of(self.text))
+        ):
             return bool(self.targets or self.products or self.unregistered)
         return bool(self.products and (self.crops or self.targets))
 

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from rag.answering.asked import CROP, PESTS, REGISTERED, Asked, asks_pesticide, kind_of, says
+from rag.answering.months import MONTHLY_KINDS, value_of
 from rag.answering.registrations import Wanted, expired, is_registration, registered_names
 from rag.answering.roles import ACTION, headed_as, role_of, wanted_roles
-from rag.answering.rows import MONTHLY_KINDS, cells_of
+from rag.answering.rows import cells_of
 from rag.answering.sentences import USE, Scored, lead_of
 from rag.quantities import LIST_NUMBER
 from rag.schema import PUBLIC, ChunkRecord
@@ -144,7 +145,11 @@ def choose(asked: Asked, scored: Sequence[Scored], limits: Limits = NORMAL) -> l
                 if not any(_is_of(s, product) for s in choice.sentences):
                     choice.take(_best([s for s in mine if _is_of(s, product)], choice))
             level = max(s.relevance for s in mine)
-            guides = [s for s in told if s.relevance > level and _tells_use(asked, s)] if asked.dose else []
+            guides = (
+                [s for s in told if s.relevance > level and _tells_use(asked, s)]
+                if asked.dose and not asked.wanted_use
+                else []
+            )
             _take_best(choice, [*mine, *guides], GAP)
             return choice.sentences
     sides = aspects_of(asked)
@@ -158,8 +163,10 @@ def choose(asked: Asked, scored: Sequence[Scored], limits: Limits = NORMAL) -> l
         and max(s.relevance for s in months) >= max(s.relevance for s in scored)
         and all(any(side(s.chunk, s.candidate.text) for s in months) for side in sides)
     ):  # the record itself is there: what else that month's papers say is not asked
-        _take_best(choice, [s for s in months if NOTHING not in s.candidate.text], math.inf)
-        _take_best(choice, months, math.inf)
+        _take_months(choice, asked, months)
+        if asked.newest:
+            since = min(s.chunk.date for s in months)
+            _take_days(choice, asked, [s for s in scored if s not in months and s.chunk.date >= since])
         return choice.sentences
     _take_parts(choice, scored, range(len(asked.parts)))
     if asked.record and not choice.sentences:
@@ -170,6 +177,26 @@ def choose(asked: Asked, scored: Sequence[Scored], limits: Limits = NORMAL) -> l
         _take_roles(choice, asked, scored)
     _take_best(choice, scored, GAP)
     return choice.sentences
+
+
+def _take_months(choice: Choice, asked: Asked, months: Sequence[Scored]) -> None:
+    """Rows of monthly tables: the highest or lowest where one is asked for, all in their order where a sum is, else the best,
+    those without a value last.
+    """
+    told = [s for s in months if NOTHING not in s.candidate.text]
+    values = {s.number: value for s in told if (value := value_of(s.candidate.text, asked.columns))}
+    if asked.extreme and values:
+        ranked = sorted(
+            (s for s in told if s.number in values), key=lambda s: (-asked.extreme * values[s.number][1], s.number)
+        )
+        for s in ranked[:FEW]:
+            choice.take(s)
+        return
+    if asked.summed:
+        for s in sorted(told, key=lambda s: (s.chunk.date, s.number)):
+            choice.take(s)
+    _take_best(choice, told, math.inf)
+    _take_best(choice, months, math.inf)
 
 
 def registers(asked: Asked, scored: Scored) -> bool:

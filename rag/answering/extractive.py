@@ -61,7 +61,7 @@ class ExtractiveAnswerer:
             return refusal(items, self.name, note=LIVE, asked=asked), None
         with recorder.span("rerank"):
             scored = rank_sentences(asked, items, self._calibration.sentences, self._reranker)
-        chosen = choose(asked, scored, DETAILED if asked.detailed else NORMAL)
+        chosen = choose(asked, scored, DETAILED if asked.detailed or asked.summed else NORMAL)
         if lacks_registration(asked, chosen):
             return refusal(items, self.name, note=registration_note(asked), asked=asked), None
         if not chosen:
@@ -74,7 +74,7 @@ class ExtractiveAnswerer:
         if not found and model.probability(support) < model.threshold:
             return refusal(items, self.name, asked=asked), support
         read = ordered(asked, chosen, aspects_of(asked))
-        lead = opening(asked, read)
+        lead = opening(asked, read, scored)
         return Answer(sentences=tuple(_cited(read)), refused=False, answerer=self.name, lead=lead), support
 
 

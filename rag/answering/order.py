@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 
 from rag.answering.asked import PESTS, REGISTERED, Asked
 from rag.answering.choice import LISTING
+from rag.answering.months import MONTHLY_KINDS, sum_of, value_of
 from rag.answering.registrations import is_registration
 from rag.answering.roles import ACTION, CAUSE, ROLES, role_of
-from rag.answering.rows import MONTHLY_KINDS
+from rag.answering.rows import unit_of, without_unit
 from rag.answering.sentences import Scored
 from rag.schema import PUBLIC, ChunkRecord
 
@@ -29,6 +30,8 @@ def ordered(
     def place(s: Scored) -> tuple[int, int, int]:
         return documents[s.chunk.doc_id], s.chunk.ordinal, s.candidate.sentence.start
 
+    if _by_value(asked, chosen):
+        return list(chosen)
     if asked.record:
         days = sorted({s.chunk.date for s in chosen}, reverse=asked.latest)
         return sorted(chosen, key=lambda s: (days.index(s.chunk.date), *place(s)))
@@ -48,8 +51,15 @@ def ordered(
     return sorted(chosen, key=place)
 
 
-def opening(asked: Asked, chosen: Sequence[Scored]) -> str:
-    """A short first line that says what the sentences are, "" where they speak for themselves.
+def _by_value(asked: Asked, chosen: Sequence[Scored]) -> bool:
+    """Whether the chosen are months put by their values."""
+    return bool(asked.extreme) and all(
+        s.exact and s.chunk.kind in MONTHLY_KINDS and value_of(s.candidate.text, asked.columns) for s in chosen
+    )
+
+
+def opening(asked: Asked, chosen: Sequence[Scored], scored: Sequence[Scored]) -> str:
+    """A short first line that says what the ``chosen`` of the ``scored`` sentences are, "" where they speak for themselves.
 
     It says only what is so by construction: which records were read, which crop and pest all the sources name, which
     roles the sentences have.
@@ -57,7 +67,7 @@ def opening(asked: Asked, chosen: Sequence[Scored]) -> str:
     if not chosen:
         return ""
     if asked.record:
-        return _of_records(asked, chosen)
+        return _of_months(asked, chosen, scored) or _of_records(asked, chosen)
     if told := _of_use(asked, chosen):
         return told
     pests, crops = asked.named(*PESTS), {s.chunk.crop for s in chosen}
@@ -92,6 +102,27 @@ def _of_use(asked: Asked, chosen: Sequence[Scored]) -> str:
         if not any(far)
         else f"{wanted.told()} 쓸 수 있는 등록과, 없는 것은 가장 가까운 등록입니다."
     )
+
+
+def _of_months(asked: Asked, chosen: Sequence[Scored], scored: Sequence[Scored]) -> str:
+    """Of how many months the highest or lowest are told; the sum of all, where all are told."""
+    rows = [s for s in scored if s.exact and s.chunk.kind in MONTHLY_KINDS]
+    told = [s for s in rows if value_of(s.candidate.text, asked.columns)]
+    if not told or not all(s in rows for s in chosen):
+        return ""
+    if _by_value(asked, chosen):
+        name, _ = value_of(told[0].candidate.text, asked.columns) or ("", 0.0)
+        tables = len({s.chunk.doc_id for s in told})
+        return f"월별 기록 {tables}건에서 ‘{without_unit(name)}’ 값이 {'높은' if asked.extreme > 0 else '낮은'} 것부터입니다."
+    if not asked.summed:
+        return ""
+    if not all(s in chosen for s in told):
+        return "기록이 많아 일부만 보였습니다. 동, 작목이나 기간을 좁혀 물으면 더한 값도 답합니다."
+    total = sum_of([s.candidate.text for s in told], asked.columns)
+    if total is None:
+        return ""
+    name, value = total
+    return f"월별 기록의 ‘{without_unit(name)}’ {len(told)}개를 더하면 {value:,.10g}{unit_of(name)}입니다."
 
 
 def _of_records(asked: Asked, chosen: Sequence[Scored]) -> str:

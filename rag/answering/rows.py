@@ -6,8 +6,6 @@ import re
 from collections.abc import Sequence
 from datetime import date
 
-from rag.schema import ChunkRecord
-
 _CELL_BREAK = re.compile(r", (?=[^,:]{1,20}: )")
 _UNIT_OF = re.compile(r"\(([^()]{1,6})\)$")
 _ROW_CELLS = 3
@@ -35,28 +33,6 @@ _ROW_NAMES = frozenset(
 _DAY = re.compile(
     r"(?:^|, )(?:[^,:]{0,8}(?:일자|날짜|일시|일)|date|day): (?:(?P<year>\d{4})\s?[-./년]\s?)?(?P<month>\d{1,2})\s?[-./월]\s?(?P<day>\d{1,2})(?!\d)",
     re.IGNORECASE,
-)
-MONTHLY_KINDS = frozenset({"수확기록", "급액배액요약", "센서요약"})
-# Words that a monthly table is asked by, beside its column names, and the column that answers them.
-TOPICS = {
-    "수확기록": re.compile(r"수확|땄|딴|따[서낸]|거둔|거뒀|출하|물량|나왔|나온|나갔|나간|생산"),
-    "급액배액요약": re.compile(
-        r"급액|배액|이씨|EC|피에이치|pH|양액|준\s?물|물\s?(?:을\s)?(?:\S{1,6}\s)?(?:준|줬)", re.I
-    ),
-    "센서요약": re.compile(r"온도|습도|기온|추[웠운]|더[웠운]|몇\s?도|이산화탄소|CO2|일사|광량", re.I),
-}
-# What money was spent or made is in no monthly table.
-_MONEY = re.compile(r"요금|비용|전기|난방비|기름값|보험|단가|금액|매출|돈")
-_COLUMNS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"추[웠운]|최저|떨어[졌진]|내려[갔간]"), "최저"),
-    (re.compile(r"더[웠운]|최고|올라[갔간]"), "최고"),
-    (re.compile(r"준\s?물|물\s?(?:을\s)?(?:\S{1,6}\s)?(?:준|줬)"), "급액량"),
-    (
-        re.compile(
-            r"땄|딴|거둔|거뒀|물량|수확량|총(?:량|액|합|수확)|모두|합쳐|합계|(?:다|전부)\s?해서|나왔|키로|킬로|kg"
-        ),
-        "합계",
-    ),
 )
 
 
@@ -106,28 +82,24 @@ def lacks_value(sentence: str, keywords: Sequence[str]) -> bool:
 
 def asked_for(name: str, keywords: Sequence[str]) -> int:
     """How many question words a column name holds; a one-letter word must be the whole name (특, 상)."""
-    bare = _UNIT_OF.sub("", name).strip().lower()
+    bare = without_unit(name).lower()
     return sum(word == bare or (len(word) > 1 and word in bare) for word in keywords)
 
 
-def column_words(question: str) -> tuple[str, ...]:
-    """Column words of monthly tables that a question means without saying them: "제일 추웠을 때" → 최저."""
-    return tuple(column for cue, column in _COLUMNS if cue.search(question))
+def without_unit(name: str) -> str:
+    """A column's name alone: "월 합계(kg)" → 월 합계."""
+    return _UNIT_OF.sub("", name).strip()
 
 
-def month_row(chunk: ChunkRecord, sentence: str, question: str, keywords: Sequence[str]) -> bool:
-    """Whether a sentence is the row of a whole month, in a table of the question's topic, with an asked column."""
-    topic = TOPICS.get(chunk.kind)
-    if topic is None or "주차: " in sentence or not topic.search(question) or _MONEY.search(question):
-        return False
-    return any(asked_for(name, keywords) for name, _ in cells_of(sentence))
+def unit_of(name: str) -> str:
+    """The unit in a column's name: "월 합계(kg)" → kg; "" without one."""
+    unit = _UNIT_OF.search(name)
+    return unit[1] if unit else ""
 
 
 def _with_unit(name: str, value: str) -> str:
-    unit = _UNIT_OF.search(name)
-    if unit and value and value[-1].isdigit():
-        return f"{_UNIT_OF.sub('', name).strip()}: {value}{unit[1]}"
-    return f"{name}: {value}"
+    unit = unit_of(name)
+    return f"{without_unit(name)}: {value}{unit}" if unit and value[-1:].isdigit() else f"{name}: {value}"
 
 
 def day_of(sentence: str, dated: str = "") -> date | None:

@@ -40,18 +40,10 @@ from rag.answering.asked import (
     share,
 )
 from rag.answering.calibration import SentenceWeights
+from rag.answering.months import MONTHLY_KINDS, TOPICS, month_row
 from rag.answering.registrations import expired, is_registration, pest_of, spoken_registration
 from rag.answering.roles import role_of, wanted_roles
-from rag.answering.rows import (
-    MONTHLY_KINDS,
-    TOPICS,
-    column_words,
-    day_of,
-    is_header,
-    lacks_value,
-    month_row,
-    spoken_row,
-)
+from rag.answering.rows import day_of, is_header, lacks_value, spoken_row
 from rag.citations import Candidate
 from rag.quantities import LIST_NUMBER
 from rag.query.slots import farm_elsewhere
@@ -170,17 +162,24 @@ def _sheets(asked: Asked) -> Iterator[str]:
             yield document.doc_id
 
 
-def _tables(asked: Asked) -> Iterator[str]:
-    """Monthly tables of the question's topic for the months that it names."""
+def _tables(asked: Asked) -> list[str]:
+    """Monthly tables of the question's topic: for the months that it names, the newest where it asks how things are now, all
+    where it asks for the highest or lowest there was.
+    """
     periods = [(first, last) for first, last in asked.features.periods if first != last]
-    if not asked.record or not periods:
-        return
-    for document in asked.view.documents:
-        topic, days = TOPICS.get(document.kind), document.days
-        if topic is None or days is None or not topic.search(asked.text) or (asked.today and days[0] > asked.today):
-            continue
-        if any(first <= days[1] and days[0] <= last for first, last in periods):
-            yield document.doc_id
+    if not asked.record or not (periods or asked.newest or (asked.extreme and not asked.periods)):
+        return []
+    tables = [
+        (document.days[0], document.kind, document.doc_id)
+        for document in asked.view.documents
+        if document.kind in MONTHLY_KINDS
+        and document.days is not None
+        and TOPICS[document.kind].search(asked.text)
+        and (not asked.today or document.days[0] <= asked.today)
+        and (not periods or any(first <= document.days[1] and document.days[0] <= last for first, last in periods))
+    ]
+    newest = {kind: day for day, kind, _ in sorted(tables)}
+    return [doc_id for day, kind, doc_id in tables if not asked.newest or day == newest[kind]]
 
 
 def _last_sprayings(asked: Asked) -> list[str]:
@@ -246,7 +245,7 @@ class Ranker:
         self._pesticide = asked.registration or asked.dose or _PESTICIDE_ASKED.search(asked.text) is not None
         self._elsewhere = farm_elsewhere(asked.text)
         self.candidates = tuple(one for one in found if self._fits(one))
-        self._columns = (*asked.features.terms, *(column_words(asked.text) if asked.record else ()))
+        self._tables = frozenset(_tables(asked))
 
     @cached_property
     def _chunks(self) -> dict[str, ChunkRecord]:
@@ -368,17 +367,21 @@ class Ranker:
         ]
 
     def _is_record(self, candidate: Candidate) -> bool:
-        last = self.asked.latest and self._sprayed
-        if not (self.asked.periods or last) or self._houseless(candidate):
+        asked = self.asked
+        if self._houseless(candidate):
             return False
-        if _EVENT.search(self.asked.text):
-            return self._sprayed
-        return self._sprayed or month_row(candidate.chunk, candidate.text, self.asked.text, self._columns)
+        if self._sprayed:
+            return bool(asked.periods) or asked.latest
+        if not (asked.periods or candidate.chunk.doc_id in self._tables):
+            return False
+        if _EVENT.search(asked.text) and not asked.extreme:
+            return False
+        return month_row(candidate.chunk, candidate.text, asked.text, asked.columns)
 
     def _said(self, candidate: Candidate) -> str:
         text = LIST_NUMBER.sub("", candidate.text.strip()).removeprefix("- ")
         if not is_registration(text):
-            return spoken_row(text, self._columns)
+            return spoken_row(text, self.asked.columns)
         over = expired(text, self.asked.today)
         pest = "" if len(self.asked.targets) == 1 else pest_of(candidate.chunk.title, candidate.chunk.crop)
         return (

@@ -42,6 +42,11 @@ _SYMPTOM = re.compile(
     r"(?:잎|줄기|열매|과실|꽃|뿌리|순|포기|모종|근경|관부|과일|표면|뒷면)\S*\s.*(?:변하|변해|변했|노랗|노래|누렇|마르|말라|시들|말리|말려|타[고는요들]|탔|"
     r"썩|떨어|갈라|터[지져]|생기|생겼|반점|가루|구멍|처지|처져|물러|휘[어고]|쪼그라|갈변|까매|검게|하얗|하얀|오그라|비틀)"
 )
+# How a house is now.
+_STATE_NOW = re.compile(
+    r"(?:요즘|요새|지금|현재)\S*\s(?:.*\s)?(?:우리\s)?(?:배액|급액|EC|이씨|pH|수확량|온도|습도)\S*\s?(?:\S+\s)?(?:어때|어떻|얼마|몇|어느)",
+    re.I,
+)
 _LEFT_OUT = re.compile(r"[은는]?\s?(?:빼고|말고|제외)")
 _REGISTERED = re.compile(r"등록|만료")
 # Of these days advice is asked for, and not what was done on them.
@@ -71,6 +76,9 @@ def record_cue(text: str, slots: Sequence[Slot], morphemes: Sequence[Token]) -> 
     word = _RECORD_WORD.search(text)
     if word:
         return word[0]
+    state = _STATE_NOW.search(text)
+    if state and not (_CAUSE.search(text) or _SYMPTOM.search(text) or _PROCEDURE.search(text)):
+        return state[0]
     if day := _day_of(text, morphemes):
         return day
     past = _past_question(text, morphemes)

@@ -114,6 +114,7 @@ def whitefly(tmp_path_factory: pytest.TempPathFactory) -> View:
 )
 def test_registrations_as_they_are_wanted(whitefly: View, question: str, told: set[str], lead: str) -> None:
     asked = ask(whitefly, question)
-    found = choose(asked, ranked(asked, evidence(whitefly, "온실가루이")))
+    scored = ranked(asked, evidence(whitefly, "온실가루이"))
+    found = choose(asked, scored)
     assert {registered_names(s.candidate.text)[0] for s in found} == told
-    assert opening(asked, found) == lead
+    assert opening(asked, found, scored) == lead
