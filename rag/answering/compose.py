@@ -13,7 +13,7 @@ from rag.answering.extractive import ExtractiveAnswerer
 from rag.answering.llm import Draft, Hooks, LlmAnswerer, Request, long_parts
 from rag.answering.prompts import NOT_FOUND
 from rag.answering.refusals import FIRST_AID, emergency, refusal
-from rag.answering.sentences import candidates_of
+from rag.answering.sentences import USE, candidates_of
 from rag.channels.web import KIND as WEB_KIND
 from rag.citations import cite
 from rag.embedding import Encoder
@@ -100,7 +100,7 @@ class Composer:
                 answer = replace(extracted, notes=(note, *extracted.notes))
             else:
                 answer = self._checked(asked, draft, used)
-        answer = _from_the_web(_dated(answer, asked.view), evidence)
+        answer = _from_the_web(dated(answer, asked), evidence)
         return self._weighed(
             answer, self._doubt(asked, used, answer, draft), EXTRACTIVE if draft is None else GENERATED, recorder
         )
@@ -205,15 +205,27 @@ def cited_by(
     return tuple(cite(*pair, candidates, threshold, coverage) for pair in zip(texts, vectors, strict=True))
 
 
-def _dated(answer: Answer, view: View) -> Answer:
-    """The answer, with the date of the snapshot where it cites pesticide registrations."""
-    cited = {citation.chunk_id for sentence in answer.sentences for citation in sentence.citations}
-    documents = [view.document_of(chunk_id) for chunk_id in cited if view.place(chunk_id) is not None]
-    days = {document.days for document in documents if document.kind == REGISTERED}
-    if not days:
+def dated(answer: Answer, asked: Asked) -> Answer:
+    """The answer, with the date of what it tells on pesticides: the snapshot's where it cites registrations, the guide's
+    where one tells how a pesticide is used.
+    """
+    view = asked.view
+    registered, guides = set[str](), set[str]()
+    for sentence in answer.sentences:
+        for citation in sentence.citations:
+            if view.place(citation.chunk_id) is None:
+                continue
+            document = view.document_of(citation.chunk_id)
+            day = document.days[0].isoformat() if document.days else "날짜 미상"
+            if document.kind == REGISTERED:
+                registered.add(day)
+            elif (asked.dose or asked.registration) and USE.search(sentence.text):
+                guides.add(day)
+    if not registered | guides:
         return answer
-    known = ", ".join(sorted(first.isoformat() for first, _ in filter(None, days))) or "날짜 미상"
-    note = f"농약 등록 정보는 {known} 기준 사본입니다. 살포 전에 농약안전정보시스템(psis.rda.go.kr)을 확인하세요."
+    told = [f"농약 등록 정보는 {', '.join(sorted(registered))} 기준 사본입니다."] if registered else []
+    told += [f"안내 자료의 농약 쓰는 법은 그 자료를 쓴 때({', '.join(sorted(guides))})의 것입니다."] if guides else []
+    note = " ".join([*told, "살포 전에 농약안전정보시스템(psis.rda.go.kr)을 확인하세요."])
     return replace(answer, notes=(*answer.notes, note))
 
 

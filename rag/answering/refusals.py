@@ -132,6 +132,8 @@ def lacks_registration(asked: Asked, chosen: Sequence[Scored]) -> bool:
         return False
     if _OTHER_PLANT.search(asked.text) or (not asked.crops and _OTHER_CROP.search(asked.text)) or asked.unregistered:
         return True
+    if asked.dose and not asked.crops and not asked.products and len({s.chunk.crop for s in chosen} - {""}) > 1:
+        return True  # of which crop it is asked is not known
     return not any(registers(asked, s) for s in chosen)
 
 

@@ -87,6 +87,7 @@ _EVENT = re.compile(
 )
 # How a pesticide is used.
 USE = re.compile(r"\d\s*배|희석|\d일\s?간격|수확\s?\d+\s?일\s?전|\d회\s?이내|제[가를는은]\s?(?:등록|쓸\s?수)")
+_THIS_PRODUCT = re.compile(r"(?:이|그|같은)\s?(?:약제|약|제품|농약)(?=[은는이가을를의도]|\s)")
 _SPRAYED = re.compile(r"살포|관주|훈증|훈연|연무|희석|\d배액|뿌렸")
 
 
@@ -244,7 +245,7 @@ class Ranker:
         self._one_day = asked.record and bool(periods) and all(first == last for first, last in periods)
         self._pesticide = asked.registration or asked.dose or _PESTICIDE_ASKED.search(asked.text) is not None
         self._elsewhere = farm_elsewhere(asked.text)
-        self.candidates = tuple(one for one in found if self._fits(one))
+        self.candidates = tuple(self._fitting(found))
         self._tables = frozenset(_tables(asked))
 
     @cached_property
@@ -290,6 +291,17 @@ class Ranker:
     @cached_property
     def _houses_of(self) -> dict[str, tuple[str, ...]]:
         return {document.doc_id: document.houses for document in self.asked.view.documents if document.houses}
+
+    def _fitting(self, found: Sequence[Candidate]) -> Iterator[Candidate]:
+        """Those that fit; for a pesticide question not one that speaks of "이 약제" after a sentence that does not."""
+        before: Candidate | None = None
+        fitted = False
+        for one in found:
+            follows = before is not None and before.chunk.chunk_id == one.chunk.chunk_id and fitted
+            fitted = self._fits(one) and (follows or not self._pesticide or not _THIS_PRODUCT.match(one.text))
+            before = one
+            if fitted:
+                yield one
 
     def _fits(self, candidate: Candidate) -> bool:
         """Whether a sentence is on the asked crop, cultivar, house; about a spraying where sprayings are asked for."""

@@ -6,10 +6,14 @@ import math
 
 import pytest
 
+from rag.answering.asked import Asked
 from rag.answering.choice import choose
+from rag.answering.compose import dated
 from rag.answering.order import opening
+from rag.answering.refusals import NO_CROP, lacks_registration, registration_note
 from rag.answering.registrations import Wanted, interval_of, registered_names, times_of, wanted_of
-from rag.schema import Scope
+from rag.citations import citation_of
+from rag.schema import Answer, CitedSentence, Scope
 from rag.stores.view import View
 from tests.answering.support import ask, evidence, ranked, stored
 
@@ -118,3 +122,64 @@ def test_registrations_as_they_are_wanted(whitefly: View, question: str, told: s
     found = choose(asked, scored)
     assert {registered_names(s.candidate.text)[0] for s in found} == told
     assert opening(asked, found, scored) == lead
+
+
+@pytest.fixture(scope="module")
+def guided(tmp_path_factory: pytest.TempPathFactory) -> View:
+    """A sheet and guides of two crops that tell how pesticides are used."""
+    sheet = (
+        "# 오이 노균병 등록 농약\n\n자료 기준일: 2026-04-24\n\n"
+        "- 심볼 수화제(상표 심볼, 한국회사): 희석배수 500배, 수확 3일 전까지, 5회 이내, 등록 유효기간 2030-12-31.\n"
+    )
+    files = {
+        "농약등록/오이/노균병.md": sheet,
+        "재배/오이_노균병.md": "# 오이 노균병\n\n작성일: 2026-05-27\n\n아족시스트로빈은 노균병에 2,000배로 희석한다. 이 약제는 7일 간격으로 쓴다.\n",
+        "재배/오이_흰가루병.md": "# 오이 병\n\n작성일: 2026-05-27\n\n가루사이드는 흰가루병에 3,000배로 희석한다. 이 약제는 10일 간격으로 쓴다.\n",
+        "재배/딸기_노균병.md": "# 딸기 노균병\n\n작성일: 2026-05-20\n\n다른 약은 노균병에 1,000배로 희석한다.\n",
+    }
+    return stored(tmp_path_factory.mktemp("guided"), files, Scope())
+
+
+def cited(view: View, question: str, *names: str) -> tuple[Asked, Answer]:
+    asked = ask(view, question)
+    sentences = tuple(
+        CitedSentence(text=s.text, citations=(citation_of(s.candidate, s.cosine, ()),))
+        for s in ranked(asked, evidence(view, *names))
+    )
+    return asked, Answer(sentences=sentences, refused=False, answerer="extractive")
+
+
+@pytest.mark.parametrize(
+    ("question", "names", "notes"),
+    [
+        ("오이 노균병 등록 농약", ("농약등록/오이",), ["농약 등록 정보는 2026-04-24 기준 사본입니다."]),
+        (
+            "오이 노균병 약은 몇 배로 타요?",
+            ("재배/오이_노균병",),
+            ["안내 자료의 농약 쓰는 법은 그 자료를 쓴 때(2026-05-27)의 것입니다."],
+        ),
+        ("오이 노균병은 왜 생겨요?", ("재배/오이_노균병",), []),
+    ],
+)
+def test_what_is_told_of_pesticides_carries_its_date(
+    guided: View, question: str, names: tuple[str, ...], notes: list[str]
+) -> None:
+    asked, answer = cited(guided, question, *names)
+    told = dated(answer, asked).notes
+    assert list(told) == [f"{note} 살포 전에 농약안전정보시스템(psis.rda.go.kr)을 확인하세요." for note in notes]
+
+
+def test_this_product_is_not_told_without_the_product(guided: View) -> None:
+    _, answer = cited(guided, "오이 노균병 약은 몇 배로 며칠 간격으로 써요?", "재배/오이")
+    told = [s.text for s in answer.sentences]
+    assert "이 약제는 7일 간격으로 쓴다." in told
+    assert "이 약제는 10일 간격으로 쓴다." not in told
+
+
+def test_a_dose_without_a_crop_is_not_told_of_two(guided: View) -> None:
+    asked = ask(guided, "노균병 약 몇 배로 타요?")
+    scored = ranked(asked, evidence(guided, "재배/오이_노균병", "재배/딸기"))
+    assert lacks_registration(asked, scored)
+    assert registration_note(asked) == NO_CROP
+    one = ask(guided, "오이 노균병 약 몇 배로 타요?")
+    assert not lacks_registration(one, ranked(one, evidence(guided, "농약등록/오이", "재배/오이_노균병")))
