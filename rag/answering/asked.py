@@ -53,6 +53,12 @@ _FIGURES: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = tuple(
 )
 _SOME_FIGURE = re.compile(r"얼마|몇")
 _DAY_ASKED = re.compile(r"며칠(?:날|에|이|\s?(?:인|이|예))|몇\s?월|언제|날짜|어느\s?날")
+_SPRAYING = re.compile(
+    r"약[을은]?\s?(?:\S{1,6}\s)?\S*(?:치|친|쳤|뿌)|(?:친|칠|뿌린|쓴)\s?약|뭐\s?(?:뿌렸|쳤)|방제|살포|무슨\s?약"
+)
+_LISTING = re.compile(
+    r"언제언제|쭉|전부|모두|목록|내역|날짜|며칠에|날들|다\s?(?:뽑|보여|알려)|무슨\s?(?:약|일)|뭐\s?했|몇\s?번"
+)
 _NOW = "지금|현재|요즘|요새"
 _LATEST = re.compile(rf"남았|남아|마지막|최근|{_NOW}|제일\s?나중")
 _DETAIL = re.compile(r"자세[하히]|상세[하히]|길게|구체적으로")
@@ -137,11 +143,21 @@ class Asked:
         return _LATEST.search(self.text) is not None
 
     @property
+    def listed(self) -> bool:
+        """Whether all that was done is asked for ("전부 보여줘", "몇 번 했어")."""
+        return _LISTING.search(self.text) is not None
+
+    @cached_property
+    def sprayed(self) -> bool:
+        """Whether a farm's sprayings are asked for."""
+        return self.record and _SPRAYING.search(self.text) is not None
+
+    @property
     def newest(self) -> bool:
         """Whether a record question asks how things are now and names no time."""
         return self.record and re.search(_NOW, self.text) is not None and not self.periods
 
-    @property
+    @cached_property
     def extreme(self) -> int:
         """1 where the highest of a farm's figures is asked for, -1 for the lowest, 0 for none."""
         return extreme(self.text) if self.record else 0

@@ -51,9 +51,6 @@ NOTHING = "없음"
 # Almost the same sentence in two documents.
 SAME = 0.98
 _FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
-LISTING = re.compile(
-    r"언제언제|쭉|전부|모두|목록|내역|날짜|며칠에|날들|다\s?(?:뽑|보여|알려)|무슨\s?(?:약|일)|뭐\s?했|몇\s?번"
-)
 _WHOLE_DAY = re.compile(
     r"(?:뭐|뭘|무얼)\s?했|무슨\s?(?:일|작업)|한\s?일|작업\s?내용|일지\s?(?:좀\s?)?(?:보여|찾아|알려)"
 )
@@ -287,7 +284,7 @@ def _take_days(choice: Choice, asked: Asked, scored: Sequence[Scored]) -> None:
         for s in sorted(there, key=lambda s: s.number):
             choice.take(s)
         return
-    if not LISTING.search(asked.text) and not asked.latest:
+    if not asked.listed and not asked.latest:
         return
     best: dict[str, Scored] = {}
     for s in scored:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rag.answering.asked import PESTS, REGISTERED, Asked
-from rag.answering.choice import LISTING
 from rag.answering.months import MONTHLY_KINDS, sum_of, value_of
 from rag.answering.registrations import is_registration
 from rag.answering.roles import ACTION, CAUSE, ROLES, role_of
@@ -67,7 +66,7 @@ def opening(asked: Asked, chosen: Sequence[Scored], scored: Sequence[Scored]) ->
     if not chosen:
         return ""
     if asked.record:
-        return _of_months(asked, chosen, scored) or _of_records(asked, chosen)
+        return _of_months(asked, chosen, scored) or _of_records(asked, chosen, scored)
     if told := _of_use(asked, chosen):
         return told
     pests, crops = asked.named(*PESTS), {s.chunk.crop for s in chosen}
@@ -125,12 +124,16 @@ def _of_months(asked: Asked, chosen: Sequence[Scored], scored: Sequence[Scored])
     return f"월별 기록의 ‘{without_unit(name)}’ {len(told)}개를 더하면 {value:,.10g}{unit_of(name)}입니다."
 
 
-def _of_records(asked: Asked, chosen: Sequence[Scored]) -> str:
+def _of_records(asked: Asked, chosen: Sequence[Scored], scored: Sequence[Scored]) -> str:
     records = {s.chunk.doc_id for s in chosen if s.chunk.scope_id != PUBLIC}
     if len(records) < 2 or any(s.chunk.scope_id == PUBLIC for s in chosen):
         return ""
     kinds = {s.chunk.kind for s in chosen}
     kind = next(iter(kinds)) if len(kinds) == 1 and not kinds & MONTHLY_KINDS else "기록"
     latest = ", 나중 것부터" if asked.latest else ""
-    more = " 더 있을 수 있습니다." if LISTING.search(asked.text) else ""
+    if asked.listed and asked.sprayed and asked.periods and all(s.exact for s in chosen):
+        found = len({s.chunk.doc_id for s in scored if s.exact})  # all of the time were looked up
+        shown = "" if found == len(records) else f" 그 가운데 {len(records)}건입니다."
+        return f"살포를 적은 기록 {found}건을 찾았습니다.{shown}"
+    more = " 더 있을 수 있습니다." if asked.listed else ""
     return f"{kind} {len(records)}건에서 찾았습니다{latest}.{more}"

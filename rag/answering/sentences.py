@@ -77,9 +77,6 @@ _ABOUT_ITSELF = re.compile(
 )
 _HOUSE = re.compile(r"(?<!\d)\d{1,2}동(?![가-힣]*(?:안|기))")
 _HOUSE_HEADING = re.compile(r"\d{1,2}동(?: \S{1,8}){0,2}$")
-_SPRAYING_ASKED = re.compile(
-    r"약[을은]?\s?(?:\S{1,6}\s)?\S*(?:치|친|쳤|뿌)|(?:친|칠|뿌린|쓴)\s?약|뭐\s?(?:뿌렸|쳤)|방제|살포|무슨\s?약"
-)
 _PESTICIDE_ASKED = re.compile(r"약|방제|살포|뿌[려리릴]")
 # What a monthly table does not tell: a change, its reason, its day, who did it, a repair, what was agreed.
 _EVENT = re.compile(
@@ -137,7 +134,7 @@ def passages_of(asked: Asked, items: Sequence[Evidence]) -> list[ChunkRecord]:
     for place, item in enumerate(items):
         if place == 0 or item.chunk.kind in MONTHLY_KINDS:
             whole.setdefault(item.chunk.doc_id, place)
-    further = (*_sheets(asked), *_tables(asked), *_last_sprayings(asked))
+    further = (*_sheets(asked), *_tables(asked), *_sprayings(asked))
     whole |= {doc_id: 0 for doc_id in further if items and doc_id not in whole}
     if whole:
         for chunk in asked.view.chunks_of(whole, items[0].chunk.level):
@@ -183,9 +180,11 @@ def _tables(asked: Asked) -> list[str]:
     return [doc_id for day, kind, doc_id in tables if not asked.newest or day == newest[kind]]
 
 
-def _last_sprayings(asked: Asked) -> list[str]:
-    """Where the last spraying is asked for, the latest records that tell of one, of the asked house and pest."""
-    if not (asked.record and asked.latest and _SPRAYING_ASKED.search(asked.text)):
+def _sprayings(asked: Asked) -> list[str]:
+    """Records that tell of a spraying, of the asked house and pest: the latest where the last one is asked for, all of the
+    asked time where all are.
+    """
+    if not asked.sprayed or not (asked.latest or (asked.listed and asked.periods)):
         return []
     records = [
         (document.days[1], document.doc_id)
@@ -206,9 +205,9 @@ def _last_sprayings(asked: Asked) -> list[str]:
         for chunk in asked.view.chunks_of(set(some), "G2"):
             told[chunk.doc_id] += chunk.text
         found += [d for d in some if _SPRAYED.search(told[d]) and all(says(name, told[d]) for name in names)]
-        if len(found) >= SPRAYINGS:
-            break
-    return found[:SPRAYINGS]
+        if asked.latest and len(found) >= SPRAYINGS:
+            return found[:SPRAYINGS]
+    return found
 
 
 def candidates_of(view: View, chunks: Sequence[ChunkRecord]) -> list[Candidate]:
@@ -239,7 +238,6 @@ class Ranker:
         self._weights = np.array(astuple(weights))
         self._reranker = reranker
         found = candidates_of(asked.view, passages_of(asked, items))
-        self._sprayed = asked.record and _SPRAYING_ASKED.search(asked.text) is not None
         # A month's or week's sum does not answer for a day of it.
         periods = asked.features.periods
         self._one_day = asked.record and bool(periods) and all(first == last for first, last in periods)
@@ -324,7 +322,7 @@ class Ranker:
             named = set(_HOUSE.findall(text)) or self._headed(candidate)
             if named and not any(says(house, text) for house in asked.houses):
                 return False
-        if self._sprayed and not _SPRAYED.search(text):
+        if self.asked.sprayed and not _SPRAYED.search(text):
             return False
         crops = self._names(candidate, CROP) & asked.view.catalogue.crops
         if asked.crops and not self._on_crop(chunk, crops):
@@ -382,7 +380,7 @@ class Ranker:
         asked = self.asked
         if self._houseless(candidate):
             return False
-        if self._sprayed:
+        if self.asked.sprayed:
             return bool(asked.periods) or asked.latest
         if not (asked.periods or candidate.chunk.doc_id in self._tables):
             return False

@@ -1055,3 +1055,27 @@ def test_whether_registrations_are_asked_for(view: View, question: str, registra
     asked = ask(view, question)
     assert asked.registration is registration
     assert not asks_forbidden(asked)
+
+
+@pytest.fixture(scope="module")
+def sprayings(tmp_path_factory: pytest.TempPathFactory) -> View:
+    """Eight sprayings of a house this year, one of another house, one of last year, and a day without one."""
+    days = [f"2026-{month:02}-05" for month in range(2, 10)]
+    told = {day: "2동에 흰가루병 약을 살포했다." for day in days}
+    told |= {"2026-10-05": "3동에 흰가루병 약을 살포했다.", "2025-05-05": "2동에 흰가루병 약을 살포했다."}
+    told |= {"2026-10-06": "2동 잎을 땄다."}
+    files = {
+        f"작업일지/{day}_작업일지_김주임.txt": f"작업일지\n작성자: 김주임\n작성일: {day}\n\n{text}\n"
+        for day, text in told.items()
+    }
+    return stored(tmp_path_factory.mktemp("sprayings"), files)
+
+
+def test_all_sprayings_of_a_time_are_looked_up_and_counted(sprayings: View) -> None:
+    given = answer(sprayings, "올해 2동 방제 몇 번 했어?", "2026-02-05")
+    assert given.lead == "살포를 적은 기록 8건을 찾았습니다. 그 가운데 6건입니다."
+    assert len(given.sentences) == 6
+    assert all("2동" in s.text and s.text.startswith("2026") for s in given.sentences)
+    few = answer(sprayings, "올해 3동 방제 몇 번 했어?", "2026-02-05")
+    assert few.lead == ""
+    assert [s.text[:10] for s in few.sentences] == ["2026-10-05"]
