@@ -42,6 +42,8 @@ FEW, FEW_GAP = 3, 5.0
 PER_PART, PART_GAP = 2, 3.0
 DAY_GAP = 5.0
 ROLE_GAP = 4.5
+# Of the highest or lowest months so many are told.
+TOP = 3
 # What a sentence loses that says nothing new; sentences with this cosine say nothing of each other.
 REDUNDANCY, UNRELATED = 1.5, 0.80
 # What a heading that names a role adds to a sentence below it; once more where it says what to do when it has happened.
@@ -186,7 +188,7 @@ def _take_months(choice: Choice, asked: Asked, months: Sequence[Scored]) -> None
         ranked = sorted(
             (s for s in told if s.number in values), key=lambda s: (-asked.extreme * values[s.number][1], s.number)
         )
-        for s in ranked[:FEW]:
+        for s in ranked[:TOP]:
             choice.take(s)
         return
     if asked.summed:

@@ -94,13 +94,11 @@ def _of_use(asked: Asked, chosen: Sequence[Scored]) -> str:
     if wanted.soonest:
         return "등록 자료에서 수확 전 기간이 가장 짧은 것입니다."
     far = [wanted.short_of(text) > 0 for text in told]
+    if not any(far):
+        return f"{wanted.told()} 쓸 수 있는 등록입니다."
     if all(far):
         return f"{wanted.told()} 쓸 수 있는 등록은 찾지 못했습니다. 가장 가까운 것입니다."
-    return (
-        f"{wanted.told()} 쓸 수 있는 등록입니다."
-        if not any(far)
-        else f"{wanted.told()} 쓸 수 있는 등록과, 없는 것은 가장 가까운 등록입니다."
-    )
+    return f"{wanted.told()} 쓸 수 있는 등록과, 없는 것은 가장 가까운 등록입니다."
 
 
 def _of_months(asked: Asked, chosen: Sequence[Scored], scored: Sequence[Scored]) -> str:

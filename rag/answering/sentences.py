@@ -322,7 +322,7 @@ class Ranker:
             named = set(_HOUSE.findall(text)) or self._headed(candidate)
             if named and not any(says(house, text) for house in asked.houses):
                 return False
-        if self.asked.sprayed and not _SPRAYED.search(text):
+        if asked.sprayed and not _SPRAYED.search(text):
             return False
         crops = self._names(candidate, CROP) & asked.view.catalogue.crops
         if asked.crops and not self._on_crop(chunk, crops):
@@ -380,7 +380,7 @@ class Ranker:
         asked = self.asked
         if self._houseless(candidate):
             return False
-        if self.asked.sprayed:
+        if asked.sprayed:
             return bool(asked.periods) or asked.latest
         if not (asked.periods or candidate.chunk.doc_id in self._tables):
             return False
