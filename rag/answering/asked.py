@@ -16,7 +16,7 @@ from rag.answering.registrations import Wanted, pest_of, registered_names, wante
 from rag.lexicon import Lexicon
 from rag.query.expand import record_words
 from rag.query.slots import LEAVES_OUT, excluded_spans, without_excluded
-from rag.schema import ChunkRecord, FloatVector, PlannedQuery, QueryFeatures
+from rag.schema import PUBLIC, ChunkRecord, FloatVector, PlannedQuery, QueryFeatures
 from rag.stores.view import View
 
 CROP, CULTIVAR, SUBSTANCE = "작물", "품종", "농자재"
@@ -54,7 +54,7 @@ _FIGURES: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = tuple(
 _SOME_FIGURE = re.compile(r"얼마|몇")
 _DAY_ASKED = re.compile(r"며칠(?:날|에|이|\s?(?:인|이|예))|몇\s?월|언제|날짜|어느\s?날")
 _SPRAYING = re.compile(
-    r"약[을은]?\s?(?:\S{1,6}\s)?\S*(?:치|친|쳤|뿌)|(?:친|칠|뿌린|쓴)\s?약|뭐\s?(?:뿌렸|쳤)|방제|살포|무슨\s?약"
+    r"약[을은]?\s?(?:\S{1,6}\s)?\S*(?:치|친|쳤|뿌)|(?:친|칠|뿌린|쓴)\s?(?:농약|약)|(?:뭐|몇\s?(?:리터|말|번|L|ℓ))\s?(?:뿌렸|쳤)|방제|살포|무슨\s?약"
 )
 _LISTING = re.compile(
     r"언제언제|쭉|전부|모두|목록|내역|날짜|며칠에|날들|다\s?(?:뽑|보여|알려)|무슨\s?(?:약|일)|뭐\s?했|몇\s?번"
@@ -84,6 +84,7 @@ _NO_REGISTRATION = re.compile(
 _IN_BRACKETS = re.compile(r"\([^()]*\)")
 _WEEDS = re.compile(r"잡초|제초제|(?<![가-힣])풀[을이]?\s?(?:잡|죽|약|뽑|나[요는서])|밭\s?풀\s")
 _targets_of: WeakKeyDictionary[View, tuple[str, ...]] = WeakKeyDictionary()
+_crops_of: WeakKeyDictionary[View, frozenset[str]] = WeakKeyDictionary()
 _names_of: WeakKeyDictionary[View, dict[str, frozenset[str]]] = WeakKeyDictionary()
 
 
@@ -100,6 +101,15 @@ def _names_on_file(view: View) -> dict[str, frozenset[str]]:
                     found[name.lower()].add(chunk.doc_id)
         _names_of[view] = {name: frozenset(found[name]) for name in sorted(found) if len(name) > 1}
     return _names_of[view]
+
+
+def _crops_kept(view: View) -> frozenset[str]:
+    """Crops that the private documents of a view name, read once."""
+    if view not in _crops_of:
+        private = {document.doc_id for document in view.documents if document.scope_id != PUBLIC}
+        named = {entity for chunk in view.chunks_of(private, "G2") for entity in view.entities_of(chunk.chunk_id)}
+        _crops_of[view] = frozenset(named & view.catalogue.crops)
+    return _crops_of[view]
 
 
 def _targets_on_file(view: View) -> tuple[str, ...]:
@@ -201,6 +211,11 @@ class Asked:
         names |= {crop: crop for crop in self.view.catalogue.crops}
         broader = {crop for alias, crop in names.items() for name in asked if name.endswith(alias) and len(alias) > 1}
         return frozenset((*asked, *broader))
+
+    @property
+    def crops_kept(self) -> frozenset[str]:
+        """Crops that the farm's own documents name."""
+        return _crops_kept(self.view)
 
     @cached_property
     def targets(self) -> tuple[str, ...]:

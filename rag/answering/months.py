@@ -13,21 +13,31 @@ from rag.schema import ChunkRecord
 MONTHLY_KINDS = frozenset({"수확기록", "급액배액요약", "센서요약"})
 # Words that a monthly table is asked by, beside its column names, and the column that answers them.
 TOPICS = {
-    "수확기록": re.compile(r"수확|땄|딴|따[서낸]|거둔|거뒀|출하|물량|나왔|나온|나갔|나간|생산"),
+    "수확기록": re.compile(
+        r"수확|땄|딴|따[서낸]|거둔|거뒀|출하|물량|나왔|나온|나갔|나간|생산|합계|합[치쳐]|키로|킬로|kg"
+    ),
     "급액배액요약": re.compile(
         r"급액|배액|이씨|EC|피에이치|pH|양액|준\s?물|물\s?(?:을\s)?(?:\S{1,6}\s)?(?:준|줬)", re.I
     ),
-    "센서요약": re.compile(r"온도|습도|기온|추[웠운]|더[웠운]|몇\s?도|이산화탄소|CO2|일사|광량", re.I),
+    "센서요약": re.compile(r"온도|습도|기온|추[웠운]|더[웠운]|몇\s?도|이산화탄소|탄산가스|씨오투|CO2|일사|광량", re.I),
 }
 # What money was spent or made is in no monthly table.
-_MONEY = re.compile(r"요금|비용|전기|난방비|기름값|보험|단가|금액|매출|돈")
+_MONEY = re.compile(
+    r"요금|비용|전기|난방비|기름값|보험|단가|금액|매출|돈|(?:수리|부품|인건|자재|운송|출장|경)비|공임|지출|값"
+)
+_GRADES = (
+    (re.compile(r"(?<![가-힣])특(?:품|급|\s?등급|상|\s)"), "특"),
+    (re.compile(r"(?<![가-힣])상(?:품|급|\s?등급|\s)"), "상"),
+    (re.compile(r"보통(?:품|\s?등급|\s?거|\s?짜리|\s?(?:몇|얼마))"), "보통"),
+)
 _COLUMNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"추[웠운]|최저|떨어[졌진]|내려[갔간]"), "최저"),
     (re.compile(r"더[웠운]|최고|올라[갔간]"), "최고"),
     (re.compile(r"준\s?물|물\s?(?:을\s)?(?:\S{1,6}\s)?(?:준|줬)"), "급액량"),
+    (re.compile(r"이산화탄소|탄산가스|씨오투|CO2", re.I), "CO2"),
     (
         re.compile(
-            r"땄|딴|거둔|거뒀|물량|수확량|총(?:량|액|합|수확)|모두|합[치쳐]|합계|(?:다|전부)\s?해서|나왔|키로|킬로|kg|(?:제일|가장|젤)\s?(?:많|적)"
+            r"수확(?=\s?(?:을|은|이|비교|합|량|총|얼마|몇|제일|가장)|$)|땄|딴|거둔|거뒀|물량|수확량|총(?:량|액|합|수확)|모두|합[치쳐]|합계|(?:다|전부)\s?해서|나왔|키로|킬로|kg|(?:제일|가장|젤)\s?(?:많|적)"
         ),
         "합계",
     ),
@@ -44,7 +54,8 @@ _NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
 
 def column_words(question: str) -> tuple[str, ...]:
     """Column words of monthly tables that a question means without saying them: "제일 추웠을 때" → 최저."""
-    return tuple(column for cue, column in _COLUMNS if cue.search(question))
+    graded = tuple(grade for cue, grade in _GRADES if cue.search(question))
+    return graded or tuple(column for cue, column in _COLUMNS if cue.search(question))
 
 
 def month_row(chunk: ChunkRecord, sentence: str, question: str, keywords: Sequence[str]) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from datetime import date
 
-from rag.answering.asked import CULTIVAR, Asked
+from rag.answering.asked import CROP, CULTIVAR, Asked
 from rag.answering.choice import registers
 from rag.answering.sentences import Scored
 from rag.schema import Answer, CitedSentence, Evidence
@@ -63,6 +63,10 @@ _A_CONTACT = re.compile(r"\d{2,4}\)?[-–. ]\d{3,4}|(?<!\d)1\d{3}(?!\d|년)|http
 # What is told of a cultivar itself, and not of its crop.
 _TRAIT = re.compile(
     r"품종|교배|육성|무게|몇\s?(?:그램|g)|과중|당도|브릭스|추위|더위|마디|맛|크기|모양|색|수량|저항성|내병|강한가|강해|센가|약한가"
+)
+# Measured or paid things that a farm keeps under their own names or not at all.
+_KEPT_BY_NAME = re.compile(
+    r"수온|풍속|풍향|당도|보험료?|경매|수질|용존\s?산소|염도|강수량|지온|토양\s?검정|잔류\s?농약|회의"
 )
 _YEAR = re.compile(r"(?<!\d)(?:19|20)\d{2}(?=년|\s?년산)")
 
@@ -155,12 +159,13 @@ def asks_live(asked: Asked) -> bool:
 def lacks_what_is_named(asked: Asked, chosen: Sequence[Scored]) -> str | None:
     """What the question names and no chosen sentence speaks of, as a note; None where they do.
 
-    A cultivar whose own traits are asked for, a year of public figures, an address or a telephone number.
+    A cultivar whose own traits are asked for, a year of public figures, an address or a telephone number; of a farm's
+    records a crop that it does not grow, a thing that is kept under its own name.
     """
     if _CONTACT.search(asked.text) and not any(_A_CONTACT.search(s.candidate.text) for s in chosen):
         return NO_CONTACT
     if asked.record:
-        return None
+        return _lacks_of_records(asked, chosen)
     years = _YEAR.findall(asked.text)
     if years and not any(_tells_year(s, year) for s in chosen for year in years):
         return f"{years[0]}년의 것을 적은 문장을 찾지 못했습니다."
@@ -172,6 +177,16 @@ def lacks_what_is_named(asked: Asked, chosen: Sequence[Scored]) -> str | None:
         for s in chosen
     ):
         return f"‘{cultivars[0]}’ 품종을 적은 문서를 찾지 못했습니다."
+    return None
+
+
+def _lacks_of_records(asked: Asked, chosen: Sequence[Scored]) -> str | None:
+    grown = asked.crops_kept
+    if (crops := asked.named(CROP)) and grown and grown.isdisjoint(asked.crops):
+        return f"‘{crops[0]}’ 기록이 없습니다. 기록이 있는 작목: {', '.join(sorted(grown))}"
+    thing = _KEPT_BY_NAME.search(asked.text)
+    if thing and not any(thing[0] in f"{s.chunk.title} {s.chunk.section} {s.chunk.text}" for s in chosen):
+        return f"‘{thing[0]}’ 기록을 찾지 못했습니다."
     return None
 
 

@@ -85,7 +85,7 @@ _EVENT = re.compile(
 # How a pesticide is used.
 USE = re.compile(r"\d\s*배|희석|\d일\s?간격|수확\s?\d+\s?일\s?전|\d회\s?이내|제[가를는은]\s?(?:등록|쓸\s?수)")
 _THIS_PRODUCT = re.compile(r"(?:이|그|같은)\s?(?:약제|약|제품|농약)(?=[은는이가을를의도]|\s)")
-_SPRAYED = re.compile(r"살포|관주|훈증|훈연|연무|희석|\d배액|뿌렸")
+_SPRAYED = re.compile(r"살포(?!\s?(?:뒤|후|전|하기|할))|관주|훈증|훈연|연무|희석|\d배액|뿌렸")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,10 +181,10 @@ def _tables(asked: Asked) -> list[str]:
 
 
 def _sprayings(asked: Asked) -> list[str]:
-    """Records that tell of a spraying, of the asked house and pest: the latest where the last one is asked for, all of the
-    asked time where all are.
+    """Records that tell of a spraying, of the asked house, pest and product: the latest where the last one is asked for, all
+    of the asked time where all are, or a product's.
     """
-    if not asked.sprayed or not (asked.latest or (asked.listed and asked.periods)):
+    if not asked.sprayed or not (asked.latest or asked.products or (asked.listed and asked.periods)):
         return []
     records = [
         (document.days[1], document.doc_id)
@@ -197,14 +197,14 @@ def _sprayings(asked: Asked) -> list[str]:
         if (not asked.today or day <= asked.today)
         and (not asked.periods or any(first <= day.isoformat() <= last for first, last in asked.periods))
     ]
-    names = (*asked.houses, *(kind_of(name) for name in asked.named(*PESTS)))
+    names = (*asked.houses, *(kind_of(name) for name in asked.named(*PESTS)), *asked.products)
     found: list[str] = []
     for start in range(0, len(latest), LAST):
         some = latest[start : start + LAST]
         told: defaultdict[str, str] = defaultdict(str)
         for chunk in asked.view.chunks_of(set(some), "G2"):
             told[chunk.doc_id] += chunk.text
-        found += [d for d in some if _SPRAYED.search(told[d]) and all(says(name, told[d]) for name in names)]
+        found += [d for d in some if _SPRAYED.search(told[d]) and all(says(name, told[d].lower()) for name in names)]
         if asked.latest and len(found) >= SPRAYINGS:
             return found[:SPRAYINGS]
     return found
@@ -322,13 +322,18 @@ class Ranker:
             named = set(_HOUSE.findall(text)) or self._headed(candidate)
             if named and not any(says(house, text) for house in asked.houses):
                 return False
-        if asked.sprayed and not _SPRAYED.search(text):
+        if asked.sprayed and not (_SPRAYED.search(text) and self._sprayed_for(chunk)):
             return False
         crops = self._names(candidate, CROP) & asked.view.catalogue.crops
         if asked.crops and not self._on_crop(chunk, crops):
             return False
         cultivars, wanted = self._names(candidate, CULTIVAR), set(asked.named(CULTIVAR))
         return not (wanted and cultivars and not cultivars & wanted)
+
+    def _sprayed_for(self, chunk: ChunkRecord) -> bool:
+        """Whether a record of a spraying speaks of a pest that the question names."""
+        pests = self.asked.named(*PESTS)
+        return not pests or any(kind_of(pest) in f"{chunk.title} {chunk.text}" for pest in pests)
 
     def _headed(self, candidate: Candidate) -> set[str]:
         """The houses of what a sentence goes on from: named earlier in its paragraph, else by the heading above it."""

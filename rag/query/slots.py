@@ -30,7 +30,8 @@ _TITLES = (
 )
 _TITLE_NAMES = frozenset(re.sub(r"\([^)]*\)", "", _TITLES).split("|"))
 _AUTHOR = re.compile(rf"(?<![가-힣])([{_SURNAMES[:46]}])\s?({_TITLES})")
-_FULL_NAME = re.compile(rf"(?<![가-힣])([{_SURNAMES[:46]}][가-힣]{{2}})\s?({_TITLES})")
+# "고쳐준 기사님" is nobody's name.
+_FULL_NAME = re.compile(rf"(?<![가-힣])(?!고[쳐친]|도와|안[내전])([{_SURNAMES[:46]}][가-힣]{{2}})\s?({_TITLES})")
 _NAME_END = r"(?=님|씨|[은는이가을를과와의도만랑하한에께]|\s|$|[^가-힣])"
 # What may stand before a name without a space: 2동오농장장이쓴, 작년3월박반장.
 _AFTER_SLOT = r"(?:(?<![가-힣])|(?<=[동월일년주달]))"
