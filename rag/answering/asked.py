@@ -42,7 +42,7 @@ _FIGURES: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = tuple(
         (r"몇\s?(?:피피엠|ppm)", r"\d\s*ppm"),
         (r"몇\s?(?:브릭스|brix)|당도", r"\d\s*(?:브릭스|°?Bx|Brix)|브릭스"),
         (r"몇\s?(?:룩스|럭스|lx|klx)", r"\d\s*만?\s*(?:룩스|럭스|k?lx)"),
-        (r"몇\s?(?:센티|cm)", r"\d\s*(?:cm|센티|m(?![a-z]))"),
+        (r"몇\s?(?:센[티치]|cm)", r"\d\s*(?:cm|센티|m(?![a-z]))"),
         (r"몇\s?(?:번|회)|횟수", r"\d\s*(?:번|회)|[한두세네]\s?번"),
         (r"몇\s?(마리|시간|분|대|장|개|주|년|개월|배|평|그루|포기|메시|톤|kPa|mS)", ""),
         (
@@ -69,6 +69,8 @@ _DOSE = re.compile(
 _PESTICIDE = re.compile(
     r"농약|약제|약(?=[은을이도\s?.,]|$)|(?:촉진|억제|조절)\s?제|[가-힣]약(?=[은을이도\s])|살충제|살균제|제초제|훈연제|등록"
 )
+# Nothing but a pesticide is diluted or sprayed against a pest.
+_DILUTED = re.compile(r"희석|배수|배액(?!률)|몇\s?배|(?:뭐|머|뭘|멀)\s?(?:쳐|치|뿌려|뿌리)")
 _PRODUCT = re.compile(r"수화제|유제|액제|입제|분제|수용제|훈연제|유탁제|캡슐제|분산성|미탁제|수면전개제")
 _REGISTRATION = re.compile(
     r"등록|농약|약제|무슨\s?약|어떤\s?약|약\s?(?:이름|뭐|뭘|추천|있|좀|중)|칠\s?수\s?있는|[가-힣]약(?:\s|[?.!]?$)|(?<![가-힣])약[은이을]?\s*(?:[?.!]*$|알려|추천|몇|찾|수확|각각|쓸|뭐)|살균제|살충제|제초제|올라\s?있는|[가-힣]\s?(?:촉진|억제|조절)\s?제"
@@ -78,10 +80,11 @@ _IN_PRODUCTS_PLACE = re.compile(
 )
 # What the law says of pesticides, what came of one, what is done without: no registration tells.
 _NO_REGISTRATION = re.compile(
-    r"과태료|벌금|처벌|벌칙|위반|징역|과징금|교육|판매업|수입업|제조업|신고(?=[하해를는증서])|(?:어떤|무슨)\s?피해|피해[가를]\s?(?:났|나|입|봤)|부작용"
+    r"과태료|벌금|걸리[면다]|얼마\s?무|물어야|처벌|벌칙|위반|징역|과징금|교육|판매업|수입업|제조업|신고(?=[하해를는증서])|(?:어떤|무슨)\s?피해|피해[가를]\s?(?:났|나|입|봤)|부작용"
     r"|친환경|유기농|약[을은]?\s?(?:못|안)\s?(?:쓰|치|써|쳐)"
 )
 _IN_BRACKETS = re.compile(r"\([^()]*\)")
+_LONG_WORD = re.compile(r"[가-힣a-z]{3,}")
 _WEEDS = re.compile(r"잡초|제초제|(?<![가-힣])풀[을이]?\s?(?:잡|죽|약|뽑|나[요는서])|밭\s?풀\s")
 _targets_of: WeakKeyDictionary[View, tuple[str, ...]] = WeakKeyDictionary()
 _crops_of: WeakKeyDictionary[View, frozenset[str]] = WeakKeyDictionary()
@@ -265,6 +268,8 @@ class Asked:
             return False
         if (
             _REGISTRATION.search(self._wanted)
+            or _PRODUCT.search(self._wanted)
+            or (self.products_left_out and re.search(r"(?:다른|딴)\s?(?:거|것)", self._wanted))
             or self.dose
             or (_PESTICIDE.search(self._wanted) and wanted_of(self.text))
         ):
@@ -284,7 +289,13 @@ class Asked:
         text = self.text.lower()
         spans = [text[start:end] for start, end in excluded_spans(text)]
         spans += re.findall(rf"\S+\s약\s?{LEAVES_OUT}", text)  # "나티보 약 말고": another, not none
-        return tuple(name for name in self._products if any(name in span for span in spans))
+        # 에마멕틴 is registered as 에마멕틴벤조에이트
+        begun = tuple(w for span in spans for word in _LONG_WORD.findall(span) for w in (word, word[:-1]) if len(w) > 2)
+        return tuple(
+            name
+            for name in _names_on_file(self.view)
+            if (begun and name.startswith(begun)) or (name in self._products and any(name in span for span in spans))
+        )
 
     @cached_property
     def _products(self) -> tuple[str, ...]:
@@ -331,9 +342,8 @@ class Asked:
             return True
         if not _DOSE.search(self.text):
             return False
-        return bool(
-            _PRODUCT.search(self.text) or _PESTICIDE.search(self.text) or (self.named(*PESTS) and self.products)
-        )
+        named = self.targets and (self.products or _DILUTED.search(self.text))
+        return bool(_PRODUCT.search(self.text) or _PESTICIDE.search(self.text) or named)
 
 
 def asks_pesticide(question: str) -> bool:

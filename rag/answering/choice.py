@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 
 from rag.answering.asked import CROP, PESTS, REGISTERED, Asked, asks_pesticide, kind_of, says
 from rag.answering.months import MONTHLY_KINDS, value_of
@@ -240,9 +241,12 @@ def _is_of(scored: Scored, product: str) -> bool:
 
 
 def _on_sheets(asked: Asked, crop: str) -> str:
-    """The crop that sheets are on: 대추방울토마토 is registered as 방울토마토."""
+    """The crop that sheets are on: 대추방울토마토 is registered as 방울토마토, 밭고추냉이 as 와사비."""
     known = asked.view.catalogue.crops
-    return crop if crop in known else max((c for c in known if crop.endswith(c)), key=len, default=crop)
+    if crop in known:
+        return crop
+    broader = sorted(asked.crops & known) if len(asked.named(CROP)) == 1 else []
+    return max((c for c in known if crop.endswith(c)), key=len, default=broader[0] if len(broader) == 1 else crop)
 
 
 def _pairs(asked: Asked) -> list[tuple[str, str]]:
@@ -352,6 +356,16 @@ def _take_best(choice: Choice, scored: Sequence[Scored], gap: float) -> None:
         one = left.pop(index)
         if choice.take(one):
             choice.take(_needed(one, scored))
+            for item in _items(one, scored):
+                choice.take(item)
+
+
+def _items(one: Scored, scored: Sequence[Scored]) -> list[Scored]:
+    """The items of the list that a sentence leads in to ("다음 각 호의 보험에 가입하여야 한다.")."""
+    if not _LEAD_IN.search(one.candidate.text):
+        return []
+    after = [s for s in scored if s.chunk.doc_id == one.chunk.doc_id and s.number > one.number]
+    return list(takewhile(lambda s: LIST_NUMBER.match(s.candidate.text) is not None, after))
 
 
 def _needed(one: Scored, scored: Sequence[Scored]) -> Scored | None:

@@ -182,7 +182,8 @@ def lacks_what_is_named(asked: Asked, chosen: Sequence[Scored]) -> str | None:
 
 def _lacks_of_records(asked: Asked, chosen: Sequence[Scored]) -> str | None:
     grown = asked.crops_kept
-    if (crops := asked.named(CROP)) and grown and grown.isdisjoint(asked.crops):
+    crops = [crop for crop in asked.named(CROP) if crop in asked.view.catalogue.crops]
+    if crops and grown and grown.isdisjoint(asked.crops):
         return f"‘{crops[0]}’ 기록이 없습니다. 기록이 있는 작목: {', '.join(sorted(grown))}"
     thing = _KEPT_BY_NAME.search(asked.text)
     if thing and not any(thing[0] in f"{s.chunk.title} {s.chunk.section} {s.chunk.text}" for s in chosen):

@@ -48,10 +48,19 @@ _STATE_NOW = re.compile(
     re.I,
 )
 _LEFT_OUT = re.compile(r"[은는]?\s?(?:빼고|말고|제외)")
-_REGISTERED = re.compile(r"등록|만료")
+_REGISTERED = re.compile(r"등록|만료|훈연제|수화제|유제|액제|입제")
 # Of these days advice is asked for, and not what was done on them.
 _TODAY = re.compile(r"오늘|내일|모레|어제부터|그제부터|이번\s?주|며칠\s?전부터|지난주부터")
-_ADVICE = re.compile(r"온다는데|온대|온다고|어떻게\s?(?:해|하|대비)|대비|보이는데|약\s?(?:뭐|뭘|쳐|써)|무슨\s?약|괜찮")
+_ADVICE = re.compile(
+    r"(?:칠|쓸|뿌릴)\s?수\s?있|(?:쳐|써|뿌려)도\s?(?:되|돼|괜찮)|뭐\s?(?:쓰|치|뿌리)|온다는데|온대|온다고|어떻게\s?(?:해|하|대비)|대비|보이는데|약\s?(?:뭐|뭘|쳐|써)|무슨\s?약|괜찮"
+)
+# What a year's crop or an area brings is public.
+_STATISTIC = re.compile(r"\d{2,4}년산|(?:10a|평|10아르)\s?당")
+# What is told of others is in no farm's records; nor is how long records are to be kept.
+_OF_OTHERS = re.compile(
+    r"카더라|카던데|[다라]더라|[다라]던데|대[요나]?\s*[?.]*$|농진청|농촌진흥청|연구소|시험\s?(?:한|에서)"
+    r"|(?:다른|딴)\s?(?:거|것|약)\S?\s?(?:없|있|뭐)|기록\S*\s.*(?:몇\s?년|보관|보존)"
+)
 _SEEKING = frozenset(["는지", "은지", "나", "는가", "던가", "냐", "지", "어", "니"])
 
 
@@ -66,13 +75,15 @@ def record_cue(text: str, slots: Sequence[Slot], morphemes: Sequence[Token]) -> 
         return "문서 종류"
     if kinds & {"author", "house", "farm"}:
         return "날짜·동·작성자"
-    if types:  # manuals and guidelines only
+    if types or _STATISTIC.search(text):  # manuals and guidelines only
         return None
     if any(s.kind == "date" and s.rule not in WEAK for s in slots):
         advice = _CAUSE.search(text) or _REMEDY.search(text) or _SYMPTOM.search(text) or _ADVICE.search(text)
         return "날짜·동·작성자" if not (_TODAY.search(text) and advice) or _past_question(text, morphemes) else None
     if "file" in kinds:
         return "파일"
+    if _OF_OTHERS.search(text):
+        return None
     word = _RECORD_WORD.search(text)
     if word:
         return word[0]

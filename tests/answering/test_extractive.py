@@ -1079,3 +1079,63 @@ def test_all_sprayings_of_a_time_are_looked_up_and_counted(sprayings: View) -> N
     few = answer(sprayings, "올해 3동 방제 몇 번 했어?", "2026-02-05")
     assert few.lead == ""
     assert [s.text[:10] for s in few.sentences] == ["2026-10-05"]
+
+
+def test_a_product_is_asked_for_of_the_records(sprayings: View, tmp_path: Path) -> None:
+    other = answer(sprayings, "올해 2동 총채벌레 방제 몇 번 했어?", "2026-02-05", "2026-03-05")
+    assert other.refused  # sprayings against something else are none
+    files = {
+        "농약등록/딸기/총채.md": "# 딸기 총채벌레 등록 농약\n\n- 심볼 수화제(상표 현농솔루션, 한국회사): 희석배수 500배, 수확 3일 전까지, 2회 이내.\n"
+    }
+    public = stored(tmp_path, files, Scope())
+    assert ask(public, "딸기 총채벌레 현농솔루션 몇 배").products == ("현농솔루션",)
+
+
+def test_short_names_of_substances_are_left_out(sheets: View) -> None:
+    asked = ask(sheets, "오이 뿌리혹선충 약 이미시아는 빼고 뭐 있어요?")
+    assert asked.products_left_out == ("이미시아포스",)
+    found = choose(asked, ranked(asked, evidence(sheets, "오이/선충")))
+    assert [registered_names(s.candidate.text)[0] for s in found] == ["선충탄"]
+
+
+@pytest.mark.parametrize(
+    ("question", "registration"),
+    [
+        ("오이 뿌리혹선충 머 쳐야돼 며칠전까지", True),
+        ("오이 뿌리혹선충 희석배수좀", True),
+        ("오이 뿌리혹선충 입제로 된거 뭐있냐", True),
+        ("오이 뿌리혹선충은 왜 생겨요", False),
+        ("등록 안 된 농약 쓰다 걸리면 얼마 무나", False),
+    ],
+)
+def test_a_pesticide_is_asked_for_in_many_words(sheets: View, question: str, registration: bool) -> None:
+    asked = ask(sheets, question)
+    assert (asked.registration or asked.dose) is registration
+
+
+@pytest.mark.parametrize(
+    ("question", "note"),
+    [
+        ("작년 3월 2동 오이 배액률", "‘오이’ 기록이 없습니다. 기록이 있는 작목: 딸기"),
+        ("작년 3월 2동 딸기 배액률", None),
+        ("작년 3월 2동 수온 몇 도였어", "‘수온’ 기록을 찾지 못했습니다."),
+    ],
+)
+def test_what_no_record_tells_is_named(view: View, question: str, note: str | None) -> None:
+    asked = ask(view, question)
+    found = choose(asked, ranked(asked, evidence(view, "2025-03-10", "2026-03_급액배액")))
+    assert found or note is None
+    assert lacks_what_is_named(asked, found) == note
+
+
+def test_the_items_of_a_list_come_with_the_sentence_that_leads_in(tmp_path: Path) -> None:
+    text = (
+        "# 계절근로자 고용\n\n고용한 자는 다음 각 호의 보험에 가입하여야 한다.\n\n1. 임금체불 보증보험\n2. 농어업인 안전보험\n\n"
+        "계약서는 두 부를 쓴다.\n"
+    )
+    view = stored(tmp_path, {"법령/고용.md": text}, Scope())
+    asked = ask(view, "고용한 자는 무슨 보험에 가입해요?")
+    scored = ranked(asked, evidence(view, "고용"))
+    lead = next(s for s in scored if "다음 각 호" in s.text)
+    found = choose(asked, [replace(s, relevance=9.0 if s is lead else -9.0) for s in scored])
+    assert [s.text for s in found] == [lead.text, "임금체불 보증보험", "농어업인 안전보험"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rag.answering.choice import choose
-from rag.answering.months import asks_sum, extreme, sum_of, value_of
+from rag.answering.months import asks_sum, column_words, extreme, month_row, sum_of, value_of
 from rag.answering.order import opening, ordered
 from rag.stores.view import View
 from tests.answering.support import ask, evidence, ranked, stored
@@ -41,6 +41,30 @@ def test_highest_and_lowest(question: str, sign: int) -> None:
 )
 def test_sums(question: str, summed: bool) -> None:
     assert asks_sum(question) is summed
+
+
+@pytest.mark.parametrize(
+    ("question", "columns"),
+    [
+        ("4월 4동 보통 등급 몇 kg 나왔는지", ("보통",)),
+        ("4월 4동 특품 몇 kg", ("특",)),
+        ("4월 4동 상품이랑 특품", ("특", "상")),
+        ("4월 4동 딸기 몇 kg 나왔는지", ("합계",)),
+        ("작년 3월이랑 올해 3월 수확 비교해줘", ("합계",)),
+        ("수확 전 배액률", ()),
+        ("지난달 2동 씨오투", ("CO2",)),
+        ("올해 제일 추웠던 달", ("최저",)),
+    ],
+)
+def test_columns_meant_without_their_names(question: str, columns: tuple[str, ...]) -> None:
+    assert column_words(question) == columns
+
+
+@pytest.mark.parametrize("question", ["작년 수리비 제일 많이 나온 달", "올해 부품비 합계", "모종값 다 합치면"])
+def test_money_is_in_no_monthly_table(farm: View, question: str) -> None:
+    row = next(s for s in ranked(ask(farm, "1동 수확량"), evidence(farm, "2026-11_수확")) if "1동" in s.text)
+    assert month_row(row.chunk, row.candidate.text, "올해 11월 수확량 합계", ["합계"])
+    assert not month_row(row.chunk, row.candidate.text, question, ["합계"])
 
 
 def test_the_value_of_the_column_that_is_asked_for() -> None:

@@ -67,6 +67,27 @@ def test_intent_and_its_reason(text: str, intent: str, why: str) -> None:
     assert (features.intent, features.reasons["intent"]) == (intent, why)
 
 
+@pytest.mark.parametrize(
+    ("text", "record"),
+    [
+        ("칠곡 오이하우스 온수커튼 달고 전기세 얼마로 줄었다카더라", False),  # told of others
+        ("농진청 시험에서 백다다기는 며칠 갔어요", False),
+        ("2024년산 토마토 10a당 소득이 얼마였지", False),  # a year's crop
+        ("농약 판 기록은 몇 년 보관해요", False),
+        ("딸기 역병 모레 따는데 칠 수 있는 거", False),  # advice for the day
+        ("오이 총채벌레 심볼은 써봤거등 딴거 없나", False),
+        ("딸기 흰가루병 훈연제로 된 거 뭐 있어", False),
+        ("요즘 배액률 어때", True),
+        ("지금 급액 EC 얼마로 주고 있어", True),
+        ("요즘 배액률이 너무 낮은데 왜 그래", False),
+        ("보일러 언제 고쳤지", True),
+        ("2동 급액 기록", True),
+    ],
+)
+def test_what_is_and_is_not_of_records(text: str, record: bool) -> None:
+    assert (read(text).intent == "log_lookup") is record
+
+
 @pytest.mark.parametrize("text", ["2동 배액률", "작년 3월 작업일지", "김주임이 쓴 것", "어제 보일러 고장"])
 def test_only_a_farm_has_records(text: str) -> None:
     assert read(text, None).intent != "log_lookup"
