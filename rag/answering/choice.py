@@ -279,7 +279,9 @@ def _take_parts(choice: Choice, scored: Sequence[Scored], parts: Sequence[int]) 
 
 
 def _take_days(choice: Choice, asked: Asked, scored: Sequence[Scored]) -> None:
-    """A day's whole record where that is asked; a list of records: the best sentence of each day; where the present state is asked for, latest days first."""
+    """A day's whole record where that is asked; a list of records: the best sentence of each day; where the last time is
+    asked for, latest days first, and more of the last.
+    """
     if (
         _WHOLE_DAY.search(asked.text)
         and asked.figure is None
@@ -299,7 +301,11 @@ def _take_days(choice: Choice, asked: Asked, scored: Sequence[Scored]) -> None:
     top = max((s.relevance for s in best.values()), default=0.0)
     days = [s for s in best.values() if s.relevance >= top - DAY_GAP]
     for s in sorted(days, key=lambda s: (s.chunk.date, -s.number), reverse=asked.latest):
-        choice.take(s)
+        last = not choice.sentences and asked.latest and not asked.listed
+        if choice.take(s) and last:
+            more = [m for m in scored if m.chunk.doc_id == s.chunk.doc_id and m.relevance >= s.relevance - PART_GAP]
+            for one in sorted(more, key=lambda m: (-m.relevance, m.number))[:FEW]:
+                choice.take(one)
 
 
 def asks_name(asked: Asked) -> bool:
