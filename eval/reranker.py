@@ -11,8 +11,7 @@ likeliest others and one further one are read; with "nothing answers" as one mor
 The reserved fold is never trained on, nor is any question that a sentence answers which answers one of the fold: what is
 fitted on the logits (``eval.ranking``, ``eval.refusal``) is fitted there, on logits such as a new question has. Figures are
 of it, too: how often the candidate with the highest logit answers (``first_1``), and the AUROC of the highest logit for
-whether a question is answerable. (The weights on file are of before that rule: questions of the fold were left out, other
-questions on the same sentences were not.)
+whether a question is answerable.
 
 The lowest ``FROZEN`` layers and the embeddings stay as they are. Kept are differences to the encoder's weights, matrices in
 4-bit blocks (``rag.reranker.packed``).
@@ -48,7 +47,7 @@ from rag.settings import load_settings
 
 FROZEN = 4
 ANSWERS, HARD, LIKELIEST = 2, 4, 14
-BATCH, STEPS, RATE, HEAD_RATE, WARM_UP = 8, 1300, 8e-5, 20.0, 0.06
+BATCH, STEPS, RATE, HEAD_RATE, WARM_UP = 8, 1100, 8e-5, 20.0, 0.06
 # Another sentence this near to an answering one may answer, too, and teaches nothing.
 NEAR = 0.955
 MEASURED = 24

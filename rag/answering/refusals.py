@@ -68,7 +68,11 @@ _TRAIT = re.compile(
 _KEPT_BY_NAME = re.compile(
     r"수온|풍속|풍향|당도|보험료?|경매|수질|용존\s?산소|염도|강수량|지온|토양\s?검정|잔류\s?농약|회의"
 )
-_YEAR = re.compile(r"(?<!\d)(?:19|20)\d{2}(?=년|\s?년산)")
+_YEAR = re.compile(r"(?<!\d)(?:(?P<whole>(?:19|20)\d{2})(?=년|\s?년산)|(?P<short>\d{2})(?=년산))")
+# A disease or pest by its name.
+_NAMED_PEST = re.compile(
+    r"[가-힣]{3,}(?P<kind>바이러스|병|응애|나방|총채벌레|진딧물|파리)(?=[은는이가을를의에도]|\s|[?.]|$)"
+)
 
 
 def emergency(text: str) -> tuple[str, ...]:
@@ -166,9 +170,11 @@ def lacks_what_is_named(asked: Asked, chosen: Sequence[Scored]) -> str | None:
         return NO_CONTACT
     if asked.record:
         return _lacks_of_records(asked, chosen)
-    years = _YEAR.findall(asked.text)
+    years = [m["whole"] or f"20{m['short']}" for m in _YEAR.finditer(asked.text)]
     if years and not any(_tells_year(s, year) for s in chosen for year in years):
         return f"{years[0]}년의 것을 적은 문장을 찾지 못했습니다."
+    if (pest := _unknown_pest(asked, chosen)) is not None:
+        return f"‘{pest}’을(를) 적은 문서를 찾지 못했습니다."
     cultivars = asked.named(CULTIVAR) if _TRAIT.search(asked.text) else ()
     view = asked.view
     if cultivars and not any(
@@ -177,6 +183,17 @@ def lacks_what_is_named(asked: Asked, chosen: Sequence[Scored]) -> str | None:
         for s in chosen
     ):
         return f"‘{cultivars[0]}’ 품종을 적은 문서를 찾지 못했습니다."
+    return None
+
+
+def _unknown_pest(asked: Asked, chosen: Sequence[Scored]) -> str | None:
+    """A disease or pest that no lexicon knows and no chosen sentence or its passage speaks of."""
+    told = re.sub(r"\s", "", " ".join(f"{s.chunk.title} {s.chunk.section} {s.chunk.text}" for s in chosen))
+    names = {*asked.lexicon.canonical, *asked.lexicon.canonical.values()}
+    for match in _NAMED_PEST.finditer(asked.text):
+        known = tuple(name for name in names if len(name) > 1 and name != match["kind"])
+        if match[0] not in told and not match[0].endswith(known):
+            return match[0]
     return None
 
 

@@ -9,7 +9,7 @@ from datetime import date
 _CELL_BREAK = re.compile(r", (?=[^,:]{1,20}: )")
 _UNIT_OF = re.compile(r"\(([^()]{1,6})\)$")
 _ROW_CELLS = 3
-_EMPTY = frozenset({"", "-", "–", "—", "결측", "없음", "미상"})
+_EMPTY = frozenset({"", "-", "–", "—", "결측", "없음", "미상", "자료 없음"})
 _ROW_NAMES = frozenset(
     {
         "동",

@@ -1139,3 +1139,17 @@ def test_the_items_of_a_list_come_with_the_sentence_that_leads_in(tmp_path: Path
     lead = next(s for s in scored if "다음 각 호" in s.text)
     found = choose(asked, [replace(s, relevance=9.0 if s is lead else -9.0) for s in scored])
     assert [s.text for s in found] == [lead.text, "임금체불 보증보험", "농어업인 안전보험"]
+
+
+@pytest.mark.parametrize(
+    ("question", "note"),
+    [
+        ("딸기 갈색주름바이러스는 증상이 어때요", "‘갈색주름바이러스’을(를) 적은 문서를 찾지 못했습니다."),
+        ("딸기흰가루병은 증상이 어때요", None),
+        ("딸기에 무슨 병이 와요", None),
+        ("24년산 딸기 흰가루병 피해 얼마예요", "2024년의 것을 적은 문장을 찾지 못했습니다."),
+    ],
+)
+def test_a_pest_and_a_short_year_that_nothing_tells_of(view: View, question: str, note: str | None) -> None:
+    asked = of_documents(ask(view, question))
+    assert lacks_what_is_named(asked, choose(asked, ranked(asked, evidence(view, "병해충/흰가루병")))) == note
