@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from datetime import date
 
-from rag.answering.asked import CROP, CULTIVAR, Asked
+from rag.answering.asked import CROP, CULTIVAR, PESTS, Asked
 from rag.answering.choice import registers
 from rag.answering.sentences import Scored
 from rag.schema import Answer, CitedSentence, Evidence
@@ -187,12 +187,15 @@ def lacks_what_is_named(asked: Asked, chosen: Sequence[Scored]) -> str | None:
 
 
 def _unknown_pest(asked: Asked, chosen: Sequence[Scored]) -> str | None:
-    """A disease or pest that no lexicon knows and no chosen sentence or its passage speaks of."""
+    """A disease or pest that no lexicon knows and no chosen sentence or its passage speaks of; one that is known, if by a
+    typo, is another's to miss.
+    """
     told = re.sub(r"\s", "", " ".join(f"{s.chunk.title} {s.chunk.section} {s.chunk.text}" for s in chosen))
     names = {*asked.lexicon.canonical, *asked.lexicon.canonical.values()}
     for match in _NAMED_PEST.finditer(asked.text):
         known = tuple(name for name in names if len(name) > 1 and name != match["kind"])
-        if match[0] not in told and not match[0].endswith(known):
+        read = [pest for pest in asked.named(*PESTS) if not pest.startswith(match["kind"])]
+        if not read and match[0] not in told and not match[0].endswith(known):
             return match[0]
     return None
 
