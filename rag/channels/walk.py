@@ -60,6 +60,10 @@ class WalkGraph(Protocol):
         """Aᵀ, shape (entities, chunks)."""
 
     @property
+    def related(self) -> bool:
+        """Whether the whole graph has relations, be they in this part of it or not."""
+
+    @property
     def relation_t(self) -> sparse.csr_matrix:
         """Rᵀ, shape (entities, entities)."""
 
@@ -95,12 +99,10 @@ def walk_mass(graph: WalkGraph, start: tuple[Mass, Mass], similarities: Similari
     chunk, entity = chunk_seed, entity_seed
     keep = 1.0 - params.restart
     tilt = _tilt(similarities, params.temperature)
-    related = params.relation_share if graph.relation_t.nnz else 0.0
+    related = params.relation_share if graph.related else 0.0
     for _ in range(params.max_hops):
         arrived = _question_aware(graph.entity_to_chunk @ entity, tilt)
-        passed = (1 - related) * (graph.chunk_to_entity_t @ chunk)
-        if related:
-            passed = passed + related * (graph.relation_t @ entity)
+        passed = (1 - related) * (graph.chunk_to_entity_t @ chunk) + related * (graph.relation_t @ entity)
         chunk = params.restart * chunk_seed + keep * arrived
         entity = params.restart * entity_seed + keep * passed
     return chunk

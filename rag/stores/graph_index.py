@@ -85,6 +85,7 @@ class GraphIndex:
         self._relations = r
         self._chunks_of_entity = m.T.tocsr()
         self.relation_t = _row_normalised(r).T.tocsr()
+        self.related = self.relation_t.nnz > 0
 
     @cached_property
     def _matcher(self) -> NameMatcher:
@@ -166,6 +167,7 @@ class Neighbourhood:
     chunk_to_entity_t: sparse.csr_matrix
     entity_to_chunk: sparse.csr_matrix
     relation_t: sparse.csr_matrix
+    related: bool
 
     @staticmethod
     def cut(graph: GraphIndex, chunks: npt.NDArray[np.int64], entities: npt.NDArray[np.int64]) -> Neighbourhood:
@@ -180,6 +182,7 @@ class Neighbourhood:
             chunk_to_entity_t=graph.chunk_to_entity_t[entities][:, chunks],
             entity_to_chunk=graph.entity_to_chunk[chunks][:, entities],
             relation_t=graph.relation_t[entities][:, entities],
+            related=graph.related,
         )
 
 

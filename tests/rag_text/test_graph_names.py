@@ -97,6 +97,21 @@ def test_a_walk_on_the_neighbourhood_equals_a_walk_on_the_whole(
     assert expanded == pytest.approx(whole)
 
 
+def test_relations_elsewhere_count_in_a_neighbourhood_without_any():
+    mentions = [
+        (0, "a", "종류", 1, False),
+        (1, "a", "종류", 1, False),
+        (7, "b", "종류", 1, False),
+        (7, "c", "종류", 1, False),
+    ]
+    index = GraphIndex(8, mentions, [(7, "b", "관련", "c", 0.5)])
+    walk = Walk(max_hops=3, dense_mass=0.0)
+    part = index.neighbourhood(Seeds(entities=["a"]), 3)
+    assert part.relation_t.nnz == 0
+    whole = walk_mass(index, seeds(index, ["a"], None, walk), None, walk)
+    assert walk_mass(part, seeds(part, ["a"], None, walk), None, walk) == pytest.approx(whole[part.rows])
+
+
 def test_degree_caps_bound_the_neighbourhood():
     index = graph([(chunk, "hub", NAME, 1, chunk == 3) for chunk in range(10)], 10)
     part = index.neighbourhood(Seeds(entities=["hub"]), 1, Limits(chunks_per_entity=2))
