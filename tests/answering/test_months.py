@@ -135,6 +135,14 @@ def test_a_sum_is_told_where_all_of_it_is_shown(farm: View) -> None:
     assert "더하면" not in opened
 
 
+def test_no_sum_is_told_of_rows_that_are_not_shown(farm: View) -> None:
+    asked = ask(farm, "올해 1동 토마토 수확량 다 합치면 몇 키로야")
+    scored = ranked(asked, evidence(farm, "수확"))
+    read = choose(asked, scored)
+    assert "더하면 1,672kg" in opening(asked, read, scored)
+    assert opening(asked, read[:2], scored).startswith("기록이 많아 일부만 보였습니다.")
+
+
 def test_now_is_the_newest_month_and_what_was_written_since(farm: View) -> None:
     _, read = told(farm, "지금 1동 배액률 얼마야")
     assert [one[:7] for one in read] == ["2026-11", "2026-11"]
