@@ -50,6 +50,16 @@ def test_seeds_share_one_unit_of_mass() -> None:
     assert chunk[0] / chunk[1] == pytest.approx(np.exp(0.1 / 0.02), rel=1e-4)
 
 
+def test_near_chunks_are_begun_from_anew_at_each_step() -> None:
+    similarities = np.array([0.9, 0.8, 0.7], np.float32)
+    begun, _ = seeds(graph(), (), similarities, walk(1, dense_mass=0.5))
+    assert begun.sum() == pytest.approx(1)
+    once = np.exp(walk_scores(graph(), (), similarities, walk(1, dense_mass=0.5))) - FLOOR
+    assert once == pytest.approx(0.3 * begun, abs=1e-8)
+    twice = np.exp(walk_scores(graph(), (), similarities, walk(2, dense_mass=0.5))) - FLOOR
+    assert twice.sum() == pytest.approx(0.3 + 0.7 * 0.7)  # what the chunks handed on comes back on them
+
+
 def test_no_seed_reaches_nothing() -> None:
     assert np.all(np.isneginf(walk_scores(graph(), ("C",), None, walk(3))))
 
