@@ -11,11 +11,12 @@ from datetime import date
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
-from rag.answering.months import asks_sum, column_words, extreme
+from rag.answering.months import MONTHLY_KINDS, TOPICS, asks_sum, column_words, extreme
 from rag.answering.registrations import Wanted, pest_of, registered_names, wanted_of
 from rag.lexicon import Lexicon
 from rag.query.expand import record_words
-from rag.query.slots import LEAVES_OUT, excluded_spans, without_excluded
+from rag.query.intent import NOW
+from rag.query.slots import ANOTHER, LEAVES_OUT, excluded_spans, without_excluded
 from rag.schema import PUBLIC, ChunkRecord, FloatVector, PlannedQuery, QueryFeatures
 from rag.stores.view import View
 
@@ -59,8 +60,7 @@ _SPRAYING = re.compile(
 _LISTING = re.compile(
     r"언제언제|쭉|전부|모두|목록|내역|날짜|며칠에|날들|다\s?(?:뽑|보여|알려)|무슨\s?(?:약|일)|뭐\s?했|몇\s?번"
 )
-_NOW = "지금|현재|요즘|요새"
-_LATEST = re.compile(rf"남았|남아|마지막|최근|{_NOW}|제일\s?나중")
+_LATEST = re.compile(rf"남았|남아|마지막|최근|{NOW}|제일\s?나중")
 _DETAIL = re.compile(r"자세[하히]|상세[하히]|길게|구체적으로")
 # A day's or dose's figure of a pesticide: not answered without its registration (DESIGN, requirement 5).
 _DOSE = re.compile(
@@ -85,6 +85,7 @@ _NO_REGISTRATION = re.compile(
 )
 _IN_BRACKETS = re.compile(r"\([^()]*\)")
 _LONG_WORD = re.compile(r"[가-힣a-z]{3,}")
+_ANOTHER_ONE = re.compile(rf"{ANOTHER}\s?(?:거|것)")
 _WEEDS = re.compile(r"잡초|제초제|(?<![가-힣])풀[을이]?\s?(?:잡|죽|약|뽑|나[요는서])|밭\s?풀\s")
 _targets_of: WeakKeyDictionary[View, tuple[str, ...]] = WeakKeyDictionary()
 _crops_of: WeakKeyDictionary[View, frozenset[str]] = WeakKeyDictionary()
@@ -168,7 +169,7 @@ class Asked:
     @property
     def newest(self) -> bool:
         """Whether a record question asks how things are now and names no time."""
-        return self.record and re.search(_NOW, self.text) is not None and not self.periods
+        return self.record and re.search(NOW, self.text) is not None and not self.periods
 
     @cached_property
     def extreme(self) -> int:
@@ -179,6 +180,26 @@ class Asked:
     def summed(self) -> bool:
         """Whether a farm's figures are asked for added up."""
         return self.record and asks_sum(self.text)
+
+    @cached_property
+    def month_tables(self) -> tuple[str, ...]:
+        """Monthly tables of the question's topic, by document: for the months that it names, the newest where it asks how
+        things are now, all where it asks for the highest or lowest there was.
+        """
+        periods = [(first, last) for first, last in self.features.periods if first != last]
+        if not self.record or not (periods or self.newest or (self.extreme and not self.periods)):
+            return ()
+        tables = [
+            (document.days[0], document.kind, document.doc_id)
+            for document in self.view.documents
+            if document.kind in MONTHLY_KINDS
+            and document.days is not None
+            and TOPICS[document.kind].search(self.text)
+            and (not self.today or document.days[0] <= self.today)
+            and (not periods or any(first <= document.days[1] and document.days[0] <= last for first, last in periods))
+        ]
+        newest = {kind: day for day, kind, _ in sorted(tables)}
+        return tuple(doc_id for day, kind, doc_id in tables if not self.newest or day == newest[kind])
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -269,7 +290,7 @@ class Asked:
         if (
             _REGISTRATION.search(self._wanted)
             or _PRODUCT.search(self._wanted)
-            or (self.products_left_out and re.search(r"(?:다른|딴)\s?(?:거|것)", self._wanted))
+            or (self.products_left_out and _ANOTHER_ONE.search(self._wanted))
             or self.dose
             or (_PESTICIDE.search(self._wanted) and wanted_of(self.text))
         ):

@@ -16,7 +16,7 @@ from functools import partial
 from itertools import takewhile
 
 from rag.answering.asked import CROP, PESTS, REGISTERED, Asked, asks_pesticide, kind_of, says
-from rag.answering.months import MONTHLY_KINDS, value_of
+from rag.answering.months import value_of
 from rag.answering.registrations import Wanted, expired, is_registration, registered_names
 from rag.answering.roles import ACTION, headed_as, role_of, wanted_roles
 from rag.answering.rows import cells_of
@@ -157,7 +157,7 @@ def choose(asked: Asked, scored: Sequence[Scored], limits: Limits = NORMAL) -> l
         there = [s for s in scored if aspect(s.chunk, s.candidate.text)]
         some = [s for s in there if not (s.exact and NOTHING in s.candidate.text)]
         choice.take(_best(some or there, choice))
-    months = [s for s in scored if s.exact and s.chunk.kind in MONTHLY_KINDS]
+    months = [s for s in scored if s.month]
     if (
         months
         and max(s.relevance for s in months) >= max(s.relevance for s in scored)

@@ -52,9 +52,7 @@ def ordered(
 
 def _by_value(asked: Asked, chosen: Sequence[Scored]) -> bool:
     """Whether the chosen are months put by their values."""
-    return bool(asked.extreme) and all(
-        s.exact and s.chunk.kind in MONTHLY_KINDS and value_of(s.candidate.text, asked.columns) for s in chosen
-    )
+    return bool(asked.extreme) and all(s.month and value_of(s.candidate.text, asked.columns) for s in chosen)
 
 
 def opening(asked: Asked, chosen: Sequence[Scored], scored: Sequence[Scored]) -> str:
@@ -103,7 +101,7 @@ def _of_use(asked: Asked, chosen: Sequence[Scored]) -> str:
 
 def _of_months(asked: Asked, chosen: Sequence[Scored], scored: Sequence[Scored]) -> str:
     """Of how many months the highest or lowest are told; the sum of all, where all are told."""
-    rows = [s for s in scored if s.exact and s.chunk.kind in MONTHLY_KINDS]
+    rows = [s for s in scored if s.month]
     told = [s for s in rows if value_of(s.candidate.text, asked.columns)]
     if not told or not all(s in rows for s in chosen):
         return ""

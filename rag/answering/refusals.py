@@ -190,14 +190,21 @@ def _unknown_pest(asked: Asked, chosen: Sequence[Scored]) -> str | None:
     """A disease or pest that no lexicon knows and no chosen sentence or its passage speaks of; one that is known, if by a
     typo, is another's to miss.
     """
-    told = re.sub(r"\s", "", " ".join(f"{s.chunk.title} {s.chunk.section} {s.chunk.text}" for s in chosen))
-    names = {*asked.lexicon.canonical, *asked.lexicon.canonical.values()}
     for match in _NAMED_PEST.finditer(asked.text):
-        known = tuple(name for name in names if len(name) > 1 and name != match["kind"])
-        read = [pest for pest in asked.named(*PESTS) if not pest.startswith(match["kind"])]
-        if not read and match[0] not in told and not match[0].endswith(known):
-            return match[0]
+        name, kind = match[0], match["kind"]
+        if any(not pest.startswith(kind) for pest in asked.named(*PESTS)):
+            continue
+        if any(name in re.sub(r"\s", "", _passage(s)) for s in chosen):
+            continue
+        names = {*asked.lexicon.canonical, *asked.lexicon.canonical.values()}
+        if not name.endswith(tuple(known for known in names if len(known) > 1 and known != kind)):
+            return name
     return None
+
+
+def _passage(scored: Scored) -> str:
+    """A sentence's passage with its headings."""
+    return f"{scored.chunk.title} {scored.chunk.section} {scored.chunk.text}"
 
 
 def _lacks_of_records(asked: Asked, chosen: Sequence[Scored]) -> str | None:
@@ -206,7 +213,7 @@ def _lacks_of_records(asked: Asked, chosen: Sequence[Scored]) -> str | None:
     if crops and grown and grown.isdisjoint(asked.crops):
         return f"‘{crops[0]}’ 기록이 없습니다. 기록이 있는 작목: {', '.join(sorted(grown))}"
     thing = _KEPT_BY_NAME.search(asked.text)
-    if thing and not any(thing[0] in f"{s.chunk.title} {s.chunk.section} {s.chunk.text}" for s in chosen):
+    if thing and not any(thing[0] in _passage(s) for s in chosen):
         return f"‘{thing[0]}’ 기록을 찾지 못했습니다."
     return None
 

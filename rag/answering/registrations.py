@@ -122,11 +122,9 @@ class Wanted:
 
     def short_of(self, sentence: str) -> float:
         """How far a registration is from what is wanted, in days and times; 0 where it does, infinite where it does not tell."""
-        interval, times = interval_of(sentence), times_of(sentence)
-        days = 0.0 if self.days is None else math.inf if interval is None else float(max(0, interval - self.days))
-        if self.soonest:
-            days = math.inf if interval is None else float(interval)
-        return days + (0.0 if self.times is None else math.inf if times is None else max(0, self.times - times))
+        interval, times, days = interval_of(sentence), times_of(sentence), 0 if self.soonest else self.days
+        late = 0 if days is None else math.inf if interval is None else max(0, interval - days)
+        return late + (0 if self.times is None else math.inf if times is None else max(0, self.times - times))
 
     def told(self) -> str:
         """The conditions as a reader says them; "" without any."""

@@ -40,7 +40,7 @@ from rag.answering.asked import (
     share,
 )
 from rag.answering.calibration import SentenceWeights
-from rag.answering.months import MONTHLY_KINDS, TOPICS, month_row
+from rag.answering.months import MONTHLY_KINDS, month_row
 from rag.answering.registrations import expired, is_registration, pest_of, spoken_registration
 from rag.answering.roles import role_of, wanted_roles
 from rag.answering.rows import day_of, is_header, lacks_value, spoken_row
@@ -120,6 +120,11 @@ class Scored:
         return bool(self.feature("record"))
 
     @property
+    def month(self) -> bool:
+        """Whether it is a month's row with what is asked for."""
+        return self.exact and self.chunk.kind in MONTHLY_KINDS
+
+    @property
     def chunk(self) -> ChunkRecord:
         """The passage."""
         return self.candidate.chunk
@@ -134,7 +139,7 @@ def passages_of(asked: Asked, items: Sequence[Evidence]) -> list[ChunkRecord]:
     for place, item in enumerate(items):
         if place == 0 or item.chunk.kind in MONTHLY_KINDS:
             whole.setdefault(item.chunk.doc_id, place)
-    further = (*_sheets(asked), *_tables(asked), *_sprayings(asked))
+    further = (*_sheets(asked), *asked.month_tables, *_sprayings(asked))
     whole |= {doc_id: 0 for doc_id in further if items and doc_id not in whole}
     if whole:
         for chunk in asked.view.chunks_of(whole, items[0].chunk.level):
@@ -158,26 +163,6 @@ def _sheets(asked: Asked) -> Iterator[str]:
             continue
         if any(name in document.title for name in targets) if targets else document.doc_id in asked.product_sheets:
             yield document.doc_id
-
-
-def _tables(asked: Asked) -> list[str]:
-    """Monthly tables of the question's topic: for the months that it names, the newest where it asks how things are now, all
-    where it asks for the highest or lowest there was.
-    """
-    periods = [(first, last) for first, last in asked.features.periods if first != last]
-    if not asked.record or not (periods or asked.newest or (asked.extreme and not asked.periods)):
-        return []
-    tables = [
-        (document.days[0], document.kind, document.doc_id)
-        for document in asked.view.documents
-        if document.kind in MONTHLY_KINDS
-        and document.days is not None
-        and TOPICS[document.kind].search(asked.text)
-        and (not asked.today or document.days[0] <= asked.today)
-        and (not periods or any(first <= document.days[1] and document.days[0] <= last for first, last in periods))
-    ]
-    newest = {kind: day for day, kind, _ in sorted(tables)}
-    return [doc_id for day, kind, doc_id in tables if not asked.newest or day == newest[kind]]
 
 
 def _sprayings(asked: Asked) -> list[str]:
@@ -244,7 +229,6 @@ class Ranker:
         self._pesticide = asked.registration or asked.dose or _PESTICIDE_ASKED.search(asked.text) is not None
         self._elsewhere = farm_elsewhere(asked.text)
         self.candidates = tuple(self._fitting(found))
-        self._tables = frozenset(_tables(asked))
 
     @cached_property
     def _chunks(self) -> dict[str, ChunkRecord]:
@@ -387,7 +371,7 @@ class Ranker:
             return False
         if asked.sprayed:
             return bool(asked.periods) or asked.latest
-        if not (asked.periods or candidate.chunk.doc_id in self._tables):
+        if not (asked.periods or candidate.chunk.doc_id in asked.month_tables):
             return False
         if _EVENT.search(asked.text) and not asked.extreme:
             return False

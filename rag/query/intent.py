@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from kiwipiepy import Token
 
 from rag.query.dates import WEAK
+from rag.query.slots import ANOTHER
 from rag.schema import Intent, Slot
 
 MANUALS = frozenset({"매뉴얼", "지침"})
@@ -42,9 +43,11 @@ _SYMPTOM = re.compile(
     r"(?:잎|줄기|열매|과실|꽃|뿌리|순|포기|모종|근경|관부|과일|표면|뒷면)\S*\s.*(?:변하|변해|변했|노랗|노래|누렇|마르|말라|시들|말리|말려|타[고는요들]|탔|"
     r"썩|떨어|갈라|터[지져]|생기|생겼|반점|가루|구멍|처지|처져|물러|휘[어고]|쪼그라|갈변|까매|검게|하얗|하얀|오그라|비틀)"
 )
+# How things are.
+NOW = "지금|현재|요즘|요새"
 # How a house is now.
 _STATE_NOW = re.compile(
-    r"(?:요즘|요새|지금|현재)\S*\s(?:.*\s)?(?:우리\s)?(?:배액|급액|EC|이씨|pH|수확량|온도|습도)\S*\s?(?:\S+\s)?(?:어때|어떻|얼마|몇|어느)",
+    rf"(?:{NOW})\S*\s(?:.*\s)?(?:우리\s)?(?:배액|급액|EC|이씨|pH|수확량|온도|습도)\S*\s?(?:\S+\s)?(?:어때|어떻|얼마|몇|어느)",
     re.I,
 )
 _LEFT_OUT = re.compile(r"[은는]?\s?(?:빼고|말고|제외)")
@@ -59,7 +62,7 @@ _STATISTIC = re.compile(r"\d{2,4}년산|(?:10a|평|10아르)\s?당")
 # What is told of others is in no farm's records; nor is how long records are to be kept.
 _OF_OTHERS = re.compile(
     r"카더라|카던데|[다라]더라|[다라]던데|대[요나]?\s*[?.]*$|농진청|농촌진흥청|연구소|시험\s?(?:한|에서)"
-    r"|(?:다른|딴)\s?(?:거|것|약)\S?\s?(?:없|있|뭐)|기록\S*\s.*(?:몇\s?년|보관|보존)"
+    rf"|{ANOTHER}\s?(?:거|것|약)\S?\s?(?:없|있|뭐)|기록\S*\s.*(?:몇\s?년|보관|보존)"
 )
 _SEEKING = frozenset(["는지", "은지", "나", "는가", "던가", "냐", "지", "어", "니"])
 

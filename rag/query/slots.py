@@ -106,10 +106,11 @@ _REGIONS = words(
 )
 # What stands before it is not wanted.
 LEAVES_OUT = "(?:말고|빼고|제외하고)"
+ANOTHER = "(?:다른|딴)"
 _LEFT_OUT = re.compile(
     rf"\S+?(?:\s(?:든|들어간|계열|계통|성분)\S*)?(?:\s(?:건|거|것)[은는]?)?\s?{LEAVES_OUT}(?![가-힣])"
-    r"|\S+\s(?:지난번|저번|이미|전번)\S*\s(?:썼|쳤|뿌렸)\S*(?=.*(?:다른|딴))"
-    r"|(?:\S+(?:랑|이랑|하고|과|와)\s)?\S+?[은는]?\s(?:써|쳐|뿌려)\s?봤\S*(?=.*(?:다른|딴))"
+    rf"|\S+\s(?:지난번|저번|이미|전번)\S*\s(?:썼|쳤|뿌렸)\S*(?=.*{ANOTHER})"
+    rf"|(?:\S+(?:랑|이랑|하고|과|와)\s)?\S+?[은는]?\s(?:써|쳐|뿌려)\s?봤\S*(?=.*{ANOTHER})"
 )
 _EXTENSION = "hwpx|hwp|pdf|docx|doc|xlsx|xls|csv|txt|md|pptx|ppt|jpg|jpeg|png|zip"
 _QUOTED = rf"(?<=['\"“‘])[^'\"“”‘’<>]{{1,80}}\.(?:{_EXTENSION})(?=['\"”’])"
