@@ -182,14 +182,14 @@ def _sprayings(asked: Asked) -> list[str]:
         if (not asked.today or day <= asked.today)
         and (not asked.periods or any(first <= day.isoformat() <= last for first, last in asked.periods))
     ]
-    names = (*asked.houses, *(kind_of(name) for name in asked.named(*PESTS)), *asked.products)
+    names = [name.lower() for name in (*asked.houses, *map(kind_of, asked.named(*PESTS)), *asked.products)]
     found: list[str] = []
     for start in range(0, len(latest), LAST):
         some = latest[start : start + LAST]
         told: defaultdict[str, str] = defaultdict(str)
         for chunk in asked.view.chunks_of(set(some), "G2"):
-            told[chunk.doc_id] += chunk.text
-        found += [d for d in some if _SPRAYED.search(told[d]) and all(says(name, told[d].lower()) for name in names)]
+            told[chunk.doc_id] += chunk.text.lower()
+        found += [d for d in some if _SPRAYED.search(told[d]) and all(says(name, told[d]) for name in names)]
         if asked.latest and len(found) >= SPRAYINGS:
             return found[:SPRAYINGS]
     return found

@@ -353,3 +353,13 @@ def test_headings(view: View) -> None:
     assert heading_of(replace(chunk, title="토마토", section="생육 > 온도"), record=False) == "토마토 > 생육 > 온도"
     assert heading_of(replace(chunk, title="토마토 생육", section="생육"), record=False) == "토마토 생육"
     assert heading_of(replace(chunk, title="토마토", section=""), record=False) == "토마토"
+
+
+def test_the_last_spraying_of_a_house_with_a_letter(tmp_path: Path) -> None:
+    log = "작업일지\n작성자: 박반장\n작성일: {day}\n\n{house}에 메트라페논 2000배액을 살포했다.\n"
+    days = {"2026-09-05": "A동", "2026-10-05": "B동", "2026-11-05": "B동"}
+    files = {f"작업일지/{day}_작업일지.txt": log.format(day=day, house=house) for day, house in days.items()}
+    view = stored(tmp_path, files)
+    asked = ask(view, "A동 마지막으로 약 친 날 언제야")
+    found = {chunk.date for chunk in passages_of(asked, evidence(view, "2026-11-05"))}
+    assert found == {"2026-09-05", "2026-11-05"}
